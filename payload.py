@@ -141,7 +141,12 @@ class PayloadBuilder:
         key = (view.first, view.pins, view.cuts)
         if ready.key != key or ready.last > log.last or (ready.turn and log[ready.last] is not ready.turn):
             ready = self._ready = _Answered(key)
-        for number in view.numbers(log.last) if ready.turn is None else range(ready.last + 1, log.last + 1):
+        new = (
+            view.numbers(log.last)
+            if ready.turn is None
+            else range(max(ready.last + 1, view.first), log.last + 1)
+        )
+        for number in new:
             turn = log[number]
             if turn.answer is None:
                 break

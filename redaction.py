@@ -1,0 +1,42 @@
+"""What a key looks like, and how it is hidden from everything that a person may read, copy or send on.
+
+Not covered: a key of no known form that nobody named as a secret; nothing tells it from any other word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+HIDDEN = "***"
+# The prefixes of known services, and a long word with a digit: `sk-learn-compatible-estimators-2` is no key.
+_KEY = re.compile(
+    r"(?<![A-Za-z0-9])"
+    r"(?:(?:sk|pk|rk|gsk|csk|hf|xai|nvapi|pplx|fw|r8|tgp)[-_][\w-]*?(?=[A-Za-z]*\d)[A-Za-z0-9]{16,}|AIza[\w-]{30,})"
+    r"[\w-]*",
+    re.ASCII,
+)
+_RANDOM = re.compile(r"(?=[A-Za-z_-]*\d)(?=[\d_-]*[A-Za-z])[\w-]{20,}", re.ASCII)
+_BARE_KEY = re.compile(r"(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z0-9]{32,}")
+_LOGIN = re.compile(r"(^|//)[^\s'\"]*@")
+# Servers at home take any key ("ollama"), and such a word also stands in host and model names.
+_TELLING_LENGTH = 12
+
+
+def holds_key(text: str, secrets: Iterable[str] = ()) -> bool:
+    """Whether a text that should hold no key holds one of these secrets, or what surely is a key."""
+    if any(len(secret) >= _TELLING_LENGTH and secret in text for secret in secrets):
+        return True
+    return _KEY.search(text) is not None or _BARE_KEY.fullmatch(text) is not None
+
+
+def redact(text: str, secrets: Iterable[str] = ()) -> str:
+    """Hide the secrets, all that looks like a key, and the user name and password in a URL.
+
+    Errs on the side of hiding: a long random-looking name goes too.
+    """
+    # The longest first: one may be part of another.
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
+    text = _LOGIN.sub(rf"\1{HIDDEN}@", text)
+    return _RANDOM.sub(HIDDEN, _KEY.sub(HIDDEN, text))

@@ -1,0 +1,158 @@
+"""Commands about the context: what is in it, what it costs, what was dropped."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from terminal.commands import UsageError, command
+from terminal.meter import bar, compaction_line
+
+if TYPE_CHECKING:
+    from terminal.shell import Shell
+
+SECTIONS = {
+    "instructions": ("i", "magenta", "SYSTEM_PROMPT"),
+    "tools": ("t", "blue", "/tools off"),
+    "summary": ("s", "cyan", "/summary off; at most a fifth of the budget"),
+    "facts": ("f", "green", "/forget KEY; at most a tenth of the budget"),
+    "pinned": ("p", "yellow", "/undo of a pinned turn; at most a quarter of the budget"),
+    "window": ("w", "white", "/compact, or a lower CONTEXT_KEEP_RECENT_TURNS"),
+    "live turn": ("q", "red", "a shorter question, or fewer attached files"),
+}
+"""By section: the letter and color of its stretch in the bar, and what makes it smaller."""
+
+
+@command("/context", "context")
+def show_context(shell: Shell, argument: str) -> None:
+    """Show what the next request is made of: a bar and a table of its sections.
+
+    Each section has its tokens, its share of the budget, and what can make it smaller.
+    """
+    del argument
+    context, screen = shell.chat.context, shell.notes
+    sections = context.sections
+    used = sum(section.tokens for section in sections)
+    parts = [(SECTIONS[section.name][0], section.tokens, SECTIONS[section.name][1]) for section in sections]
+    screen.lines([bar(parts, context.token_budget, max(10, min(screen.width, 100)))])
+    rows = [
+        [
+            SECTIONS[section.name][0],
+            section.name,
+            f"{section.tokens:,}",
+            f"{100 * section.tokens / context.token_budget:.0f}%",
+            "; ".join(filter(None, [section.note, SECTIONS[section.name][2] if section.tokens else ""])),
+        ]
+        for section in sections
+    ]
+    free = context.token_budget - used
+    rows.append([".", "free", f"{free:,}", f"{100 * free / context.token_budget:.0f}%", "/budget N"])
+    screen.table(["", "section", "tokens", "share", "what it is, what makes it smaller"], rows, align="llrrl")
+    first, turns = context.first_kept_turn, context.turn_count
+    window = f"turns {first} to {turns} of {turns}" if turns else "no turns yet"
+    correction = f"; the server counts {context.correction:.2f} times ours" if context.correction != 1 else ""
+    screen.say(f"The window: {window}{correction}.", "dim")
+
+
+@command("/payload", "context")
+def show_payload(shell: Shell, argument: str) -> None:
+    """Print the messages that would be sent now, as JSON, ready to be copied."""
+    del argument
+    context = shell.chat.context
+    payload = context.preview()
+    shell.out.print(json.dumps(payload, ensure_ascii=False, indent=2))
+
+
+@command("/compact", "context")
+def compact(shell: Shell, argument: str) -> None:
+    """Compact now: keep the newest turns, drop or summarize the rest.
+
+    The log keeps everything, and `/undo` of the last question takes this back too.
+    """
+    del argument
+    context = shell.chat.context
+    before = context.compact_count
+    if context.has_summarizer:
+        with shell.notes.progress("summarizing"):
+            context.build_for_llm(compact=True)
+    else:
+        context.build_for_llm(compact=True)
+    if context.compact_count > before:
+        shell.notes.lines([compaction_line(context.compactions[-1], shell.notes.glyphs)])
+        return
+    kept = min(context.turn_count, context.keep_recent_turns)
+    why = context.summary_note or (
+        f"all {context.turn_count} turns are within the {context.keep_recent_turns} to keep"
+        if context.turn_count <= context.keep_recent_turns
+        else f"only the {kept} newest turns are kept already"
+    )
+    shell.notes.say(f"Nothing to compact: {why}.")
+
+
+@command("/trace", "context")
+def trace(shell: Shell, argument: str) -> None:
+    """Show the last turn in full: its requests, their tokens and times, and its tool calls."""
+    del argument
+    if not shell.chat.traces:
+        shell.notes.say("No turn was answered yet in this run.")
+        return
+    last = shell.chat.traces[-1]
+    rows = [
+        [
+            str(number),
+            f"{request.estimated:,}",
+            "-" if request.prompt_tokens is None else f"{request.prompt_tokens:,}",
+            "-" if request.completion_tokens is None else f"{request.completion_tokens:,}",
+            f"{request.seconds:.1f}",
+            request.finish_reason,
+        ]
+        for number, request in enumerate(last.requests, 1)
+    ]
+    shell.notes.table(["request", "estimated", "billed", "reply", "seconds", "ended"], rows, align="rrrrrl")
+    for call in last.tools:
+        shell.notes.say(f"{call.name} {call.arguments} ({call.seconds:.1f} s)", "bold")
+        shell.notes.say(call.result, "" if call.ok else "red", indent=2)
+    shell.notes.say(f"The whole turn took {last.seconds:.1f} s.", "dim")
+
+
+@command("/stats", "context")
+def stats(shell: Shell, argument: str) -> None:
+    """Show sums over the session and this run: turns, compactions, requests, tokens, time."""
+    del argument
+    chat = shell.chat
+    context, totals = chat.context, chat.totals()
+    dropped = sum(record.tokens for record in context.compactions)
+    rows = [
+        ["turns in this session", f"{context.turn_count:,}"],
+        ["of them in the window", f"{context.turn_count - context.first_kept_turn + 1:,}"],
+        ["compactions", f"{context.compact_count:,}"],
+        ["tokens they dropped", f"{dropped:,}"],
+        ["turns answered in this run", f"{totals['turns']:,}"],
+        ["requests", f"{totals['requests']:,}"],
+        ["tool calls", f"{totals['tools']:,}"],
+        ["prompt tokens, estimated", f"{totals['estimated']:,}"],
+        ["prompt tokens, billed", f"{totals['billed']:,}" if totals["billed"] else "not said"],
+        ["reply tokens, billed", f"{totals['completion']:,}" if totals["completion"] else "not said"],
+        ["learned correction", f"{context.correction:.3f}"],
+        ["seconds", f"{totals['seconds']:.1f}"],
+    ]
+    shell.notes.table(["", ""], rows, align="lr")
+
+
+@command("/budget [TOKENS] [TURNS]", "settings")
+def budget(shell: Shell, argument: str) -> None:
+    """Show or set the token budget, and the number of turns that a compaction keeps."""
+    context = shell.chat.context
+    words = argument.replace(",", "").split()
+    if len(words) > 2 or not all(word.isdecimal() and int(word) > 0 for word in words):
+        raise UsageError(f"{argument!r} is not one or two whole numbers: tokens, and turns to keep.")
+    if words and int(words[0]) < 256:
+        raise UsageError(f"A budget of {words[0]} tokens holds no conversation; the least is 256.")
+    if words:
+        context.configure(token_budget=int(words[0]))
+    if len(words) > 1:
+        context.configure(keep_recent_turns=int(words[1]))
+    shell.notes.say(
+        f"The budget is {context.token_budget:,} tokens; a compaction keeps at most "
+        f"{context.keep_recent_turns} turns. {context.token_count:,} tokens are in use."
+    )

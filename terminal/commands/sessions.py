@@ -1,0 +1,186 @@
+"""Commands about sessions: list, resume, rename, search, export, delete."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from terminal.cells import Line, Span
+from terminal.commands import UsageError, command
+from terminal.commands.memory import age
+from terminal.repl import Answer
+from terminal.safe import one_line
+
+if TYPE_CHECKING:
+    from history import ChatHistory, Hit
+    from terminal.shell import Shell
+
+
+def _history(shell: Shell) -> ChatHistory:
+    if shell.chat.history is None:
+        raise UsageError("There is no history in this run: it was started with --no-history, or has no file.")
+    return shell.chat.history
+
+
+def _ids(shell: Shell, typed: str) -> Iterable[str]:
+    del typed
+    return [info.id for info in _history(shell).sessions(20)]
+
+
+@command("/sessions", "sessions")
+def list_sessions(shell: Shell, argument: str) -> None:
+    """List the conversations, the newest first."""
+    del argument
+    show_sessions(shell)
+
+
+def show_sessions(shell: Shell) -> None:
+    """Print the list of sessions; the current one is marked."""
+    infos = _history(shell).sessions()
+    if not infos:
+        shell.notes.say("No sessions yet.")
+        return
+    here = shell.chat.session.id if shell.chat.session is not None else ""
+    rows = [
+        ["*" if info.id == here else "", info.id, age(info.updated_at), f"{info.turns:,}", info.title]
+        for info in infos
+    ]
+    shell.notes.table(["", "session", "age", "turns", "title"], rows, align="lllrl")
+
+
+@command("/new", "sessions")
+def new(shell: Shell, argument: str) -> None:
+    """Begin a new conversation; this one stays in the history."""
+    del argument
+    shell.chat.go_to(None)
+    shell.notes.say("A new conversation.")
+
+
+@command("/resume [SESSION]", "sessions", _ids)
+def resume(shell: Shell, argument: str) -> Answer:
+    """Continue another conversation: the newest other one, or the one whose id begins so."""
+    chat = shell.chat
+    wanted = argument
+    if not wanted:
+        here = chat.session.id if chat.session is not None else ""
+        others = [info.id for info in _history(shell).sessions(2) if info.id != here]
+        if not others:
+            raise UsageError("There is no other session to resume.")
+        wanted = others[0]
+    _history(shell)
+    chat.go_to(wanted)
+    shell.say_notices()
+    return say_resumed(shell)
+
+
+def say_resumed(shell: Shell) -> Answer:
+    """Say which conversation this is; an unanswered question is offered for editing."""
+    context = shell.chat.context
+    turns = f"{context.turn_count:,} turn{'' if context.turn_count == 1 else 's'}"
+    shell.notes.say(f"Resumed: {shell.chat.title or 'untitled'} ({turns}).")
+    recovered, context.recovered = context.recovered, None
+    return Answer(restore=recovered or "")
+
+
+@command("/rename TITLE", "sessions")
+def rename(shell: Shell, argument: str) -> None:
+    """Give this conversation another title."""
+    session = shell.chat.session
+    if session is None or not argument:
+        raise UsageError("There is no title." if session is not None else "This conversation is not kept.")
+    if not shell.chat.context.turn_count:
+        raise UsageError("Nothing was said yet: a conversation is kept from its first message on.")
+    _history(shell).rename(session.id, argument)
+    shell.notes.say(f"This conversation is now called {shell.chat.title}.")
+
+
+@command("/search WORDS", "sessions")
+def search(shell: Shell, argument: str) -> None:
+    """Search everything that was ever said, the best match first. Any text is a query."""
+    history = _history(shell)
+    if not argument:
+        raise UsageError("There is nothing to look for.")
+    with shell.notes.progress("searching"):
+        hits = history.search(argument)
+    if not hits:
+        shell.notes.say(f"Nothing found for {argument!r}.")
+        return
+    for hit in hits:
+        title = one_line(hit.title)
+        shell.notes.say(f"{hit.session}  turn {hit.turn}  {hit.role}  {age(hit.time)}  {title}", "dim")
+        shell.notes.lines([marked(hit)])
+
+
+def marked(hit: Hit) -> Line:
+    """The snippet of a hit with its matching words in bold, and in brackets for who sees no bold."""
+    line, end = [Span("  ")], 0
+    for start, stop in hit.marks:
+        line += [Span(hit.snippet[end:start]), Span(f"[{hit.snippet[start:stop]}]", "bold")]
+        end = stop
+    return [*line, Span(hit.snippet[end:])]
+
+
+@command("/export FILE", "sessions")
+def export(shell: Shell, argument: str) -> None:
+    """Write this conversation to a file: Markdown for `.md`, JSON for `.json`, which /import loads again."""
+    from export import to_json, to_markdown
+
+    session = shell.chat.session
+    history = _history(shell)
+    path = Path(argument).expanduser()
+    if session is None or not shell.chat.context.turn_count:
+        raise UsageError("Nothing was said yet.")
+    if path.suffix.lower() not in {".md", ".json"}:
+        raise UsageError(f"{argument!r} ends neither in .md nor in .json.")
+    if path.exists() and shell.notes.ask(f"{path} exists. Overwrite it?", ["yes", "no"]) != "yes":
+        shell.notes.say(f"{path} was left as it is.")
+        return
+    data = history.export_session(session.id)
+    text = to_json(data) if path.suffix.lower() == ".json" else to_markdown(data)
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror or error}.") from error
+    shell.notes.say(f"Wrote {path}.")
+
+
+@command("/import FILE", "sessions")
+def import_file(shell: Shell, argument: str) -> Answer:
+    """Load a conversation that /export wrote as JSON, and continue it."""
+    history = _history(shell)
+    path = Path(argument).expanduser()
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except ValueError as error:
+        raise UsageError(f"{path.name} is not a JSON file of /export.") from error
+    session = history.import_session(data)
+    shell.chat.go_to(session)
+    return say_resumed(shell)
+
+
+@command("/delete [SESSION]", "sessions", _ids)
+def delete(shell: Shell, argument: str) -> None:
+    """Delete a conversation for good, its text in the search index included; this one when none is named."""
+    chat, history = shell.chat, _history(shell)
+    here = chat.session.id if chat.session is not None else ""
+    wanted = argument or here
+    matches = [info for info in history.sessions(1_000_000) if info.id.startswith(wanted)]
+    if len(matches) != 1:
+        raise UsageError(
+            f"{len(matches)} sessions begin with {wanted!r}." if argument else "Nothing was said yet."
+        )
+    info = matches[0]
+    if (
+        shell.notes.ask(f"Delete {one_line(info.title)!r} ({info.turns} turns) for good?", ["yes", "no"])
+        == "no"
+    ):
+        shell.notes.say("It was kept.")
+        return
+    if info.id == here:
+        chat.go_to(None)
+    history.delete_session(info.id)
+    shell.notes.say(f"Deleted {one_line(info.title)!r}.")

@@ -1,0 +1,222 @@
+"""The prompt in a terminal: keys, toolbar, completion, input history. All of it is prompt_toolkit's.
+
+Enter sends; Alt-Enter or Ctrl-J begins a new line; a paste is one message. Ctrl-R searches the input history,
+Ctrl-X Ctrl-E opens $EDITOR, Ctrl-C clears the line, Ctrl-D at an empty prompt leaves.
+
+This is all that is loaded before the first prompt is on the screen; nothing else belongs here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import get_app
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory, ThreadedHistory
+from prompt_toolkit.input import Input
+from prompt_toolkit.input.typeahead import clear_typeahead
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.output import ColorDepth, Output, create_output
+from prompt_toolkit.styles import Style
+
+from terminal.cells import Line
+from terminal.interrupts import discard_keys
+from terminal.meter import Toolbar, toolbar_line
+from terminal.readers import PROMPT
+from terminal.repl import Choices
+from terminal.safe import one_line
+from terminal.screen import COLORS, Screen
+
+HISTORY_LIMIT = 1 << 20
+"""Bytes of the input history file above which its older half is dropped when it is opened."""
+
+_STYLE = Style.from_dict(
+    {"prompt": "bold", "bottom-toolbar": "noreverse", "bottom-toolbar.text": "noreverse"},
+)
+
+
+class Prompt:
+    """A line editor with a toolbar under it.
+
+    Args:
+        screen: tells what the terminal can do.
+        toolbar, choices, history: see `repl.open_reader`.
+        keys, output: prompt_toolkit's, for tests; the terminal when left out.
+    """
+
+    toolbar = True
+
+    def __init__(
+        self,
+        screen: Screen,
+        *,
+        toolbar: Callable[[], Toolbar],
+        choices: Choices,
+        history: Path | None = None,
+        keys: Input | None = None,
+        output: Output | None = None,
+    ) -> None:
+        self._screen, self._toolbar = screen, toolbar
+        self._hint = ""
+        self._session: PromptSession[str] = PromptSession(
+            [("class:prompt", PROMPT)],
+            multiline=True,  # so that up and down move between lines; Enter is bound to sending below
+            prompt_continuation=" " * len(PROMPT),
+            key_bindings=self._keys(),
+            bottom_toolbar=self._bottom,
+            style=_STYLE,
+            color_depth=None if screen.look.color else ColorDepth.DEPTH_1_BIT,
+            include_default_pygments_style=False,
+            history=_history(history),
+            completer=_Commands(choices),
+            complete_while_typing=Condition(_is_command),
+            search_ignore_case=True,
+            enable_open_in_editor=True,
+            enable_suspend=True,
+            tempfile_suffix=".md",
+            input=keys,
+            output=output or _output(),
+        )
+
+    def read(self, restore: str = "") -> str:
+        """Shows the prompt with `restore` in it, ready to be edited; returns what was sent."""
+        self._hint = ""
+        if restore:  # what was typed meanwhile was meant for another moment
+            discard_keys()
+            clear_typeahead(self._session.input)
+        # Until the tokens can be counted the toolbar looks again by itself; then it moves with the turns.
+        loading = self._toolbar().meter.tokens is None
+        try:
+            return self._session.prompt(default=restore, refresh_interval=0.25 if loading else 0)
+        except OSError as error:  # the terminal was closed
+            raise EOFError from error
+
+    def refresh(self) -> None:
+        """Draws the toolbar again; may be called from any thread."""
+        self._session.app.invalidate()
+
+    def _bottom(self) -> StyleAndTextTuples:
+        width = get_app().output.get_size().columns
+        if self._hint:
+            return [("", self._hint[:width])]
+        return _fragments(toolbar_line(self._toolbar(), width, self._screen.glyphs))
+
+    def _keys(self) -> KeyBindings:
+        keys = KeyBindings()
+
+        @keys.add("enter")
+        def _(event: KeyPressEvent) -> None:
+            event.current_buffer.validate_and_handle()
+
+        @keys.add("escape", "enter")
+        @keys.add("c-j")
+        def _(event: KeyPressEvent) -> None:
+            event.current_buffer.insert_text("\n")
+
+        @keys.add("c-c")
+        @keys.add("<sigint>")
+        def _(event: KeyPressEvent) -> None:
+            buffer = event.current_buffer
+            if buffer.text:
+                # Not `reset`: Ctrl-_ must bring back a text that was cleared by mistake.
+                buffer.save_to_undo_stack()
+                buffer.text = ""
+            else:
+                self._hint = "Ctrl-D leaves"
+
+        return keys
+
+
+class _Commands(Completer):
+    """Completes commands, which stand on one line and begin with a slash."""
+
+    def __init__(self, choices: Choices) -> None:
+        self._choices = choices
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        """Yields what may stand at the cursor."""
+        del complete_event
+        if not _looks_like_command(document.text):
+            return
+        for choice in self._choices(document.text_before_cursor):
+            yield Completion(
+                choice.text,
+                start_position=-choice.length,
+                display=one_line(choice.text),
+                display_meta=one_line(choice.help),
+            )
+
+
+def _looks_like_command(text: str) -> bool:
+    return text.startswith("/") and "\n" not in text
+
+
+def _is_command() -> bool:
+    return _looks_like_command(get_app().current_buffer.text)
+
+
+def _fragments(line: Line) -> StyleAndTextTuples:
+    """Translates our styles into prompt_toolkit's."""
+    return [
+        (" ".join(f"fg:ansi{name}" if name in COLORS else name for name in style.split()), text)
+        for text, style in line
+    ]
+
+
+def _output() -> Output:
+    """Returns the terminal as prompt_toolkit writes to it, but without asking it where the cursor is.
+
+    prompt_toolkit asks in order to stretch the prompt to the bottom of the screen, and shows no toolbar
+    before the answer has come. We want the toolbar right under the prompt, at once, and also on terminals
+    that never answer.
+    """
+    if sys.platform == "win32":
+        return create_output(sys.stdout)
+    from prompt_toolkit.output.vt100 import Vt100_Output
+
+    class Terminal(Vt100_Output):
+        """Claims one free row below the cursor; more are made by scrolling when they are needed."""
+
+        def get_rows_below_cursor_position(self) -> int:
+            return 1
+
+    return Terminal.from_pty(sys.stdout, term=os.environ.get("TERM"))
+
+
+def _history(path: Path | None) -> History:
+    """Returns the input history: in a file that only its owner can read, or in memory."""
+    if path is None:
+        return InMemoryHistory()
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        path.chmod(0o600)  # it may have been made by someone less careful
+        if path.stat().st_size > HISTORY_LIMIT:
+            _halve(path)
+    except OSError:
+        return InMemoryHistory()
+    return ThreadedHistory(_FileHistory(str(path)))
+
+
+def _halve(path: Path) -> None:
+    """Drops the older half of the file, at the beginning of an entry."""
+    data = path.read_bytes()
+    begin = data.find(b"\n# ", len(data) // 2)
+    path.write_bytes(data[begin:] if begin >= 0 else b"")
+
+
+class _FileHistory(FileHistory):
+    """Never gets in the way: a full disk costs the entry, not the message."""
+
+    def store_string(self, string: str) -> None:
+        """Appends one entry."""
+        with contextlib.suppress(OSError):
+            super().store_string(string.encode("utf-8", "replace").decode("utf-8"))

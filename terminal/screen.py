@@ -1,0 +1,290 @@
+"""What this terminal can do; printing lines and tables to it.
+
+A `Screen` is one output (stdout or stderr) together with its `Look`: whether it takes colors, cursor movement
+and characters outside ASCII. Everything that is printed goes through it, so this is where `NO_COLOR`, a pipe,
+`TERM=dumb`, `--plain` and a locale without UTF-8 make their difference. Text is made safe here.
+
+Not here: what is redrawn while a reply runs (`status.py`), what the events of a turn look like (`render.py`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol, TextIO
+
+from terminal.cells import Line, Span, wrap
+from terminal.safe import safe
+from terminal.tables import table_lines
+
+# Select Graphic Rendition (ECMA-48, 8.3.117). The eight basic colors only: they follow the person's theme.
+SGR = {"bold": "1", "dim": "2", "italic": "3", "underline": "4", "reverse": "7", "strike": "9"}
+COLORS = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "magenta": "35", "cyan": "36"}
+
+
+@dataclass(frozen=True, slots=True)
+class Glyphs:
+    """The characters that we draw with; `ASCII` replaces them where the locale is not UTF-8."""
+
+    about: str = "≈"
+    times: str = "×"
+    dot: str = " · "
+    arrow: str = "→"
+    more: str = "…"
+    bullet: str = "•"
+    bar: str = "│"
+    rule: str = "─"
+    failed: str = "✗"
+    spinner: str = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+
+
+UNICODE = Glyphs()
+ASCII = Glyphs("~", " x", " | ", "->", "...", "*", "|", "-", "x", "|/-\\")
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What an output can do.
+
+    `tty`: a person looks at it. `style`: bold and the like. `color`: colors too. `cursor`: the cursor may be
+    moved, so things can be redrawn. `unicode`: more than ASCII.
+    """
+
+    tty: bool = False
+    style: bool = False
+    color: bool = False
+    cursor: bool = False
+    unicode: bool = True
+
+    @property
+    def glyphs(self) -> Glyphs:
+        """The characters to draw with."""
+        return UNICODE if self.unicode else ASCII
+
+
+def look_of(stream: TextIO, environ: Mapping[str, str], *, plain: bool = False) -> Look:
+    """Finds out what `stream` can do. `plain` (the option --plain) allows lines of text and nothing else.
+
+    Conventions: https://no-color.org (color only; bold and cursor stay), `TERM=dumb` (no sequence at all).
+    """
+    tty = is_tty(stream)
+    unicode = _writes_unicode(stream, environ)
+    able = tty and not plain and _understands_sequences(environ)
+    return Look(
+        tty=tty,
+        style=able,
+        color=able and not environ.get("NO_COLOR"),
+        cursor=able,
+        unicode=unicode,
+    )
+
+
+def is_tty(stream: TextIO | None) -> bool:
+    """Says whether a person is at `stream`; a missing or closed one counts as no."""
+    try:
+        return stream is not None and stream.isatty()
+    except (AttributeError, OSError, ValueError):
+        return False
+
+
+def _writes_unicode(stream: TextIO, environ: Mapping[str, str]) -> bool:
+    encoding = (getattr(stream, "encoding", None) or "utf-8").lower().replace("-", "").replace("_", "")
+    if not encoding.startswith("utf"):
+        return False
+    # Python itself writes UTF-8 in the C locale (PEP 538, 540). A person who names that locale means it all
+    # the same; where nothing is named, as in most containers, the terminal is a modern one.
+    named = environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG") or "UTF-8"
+    if environ.get("LANG") in {"C", "POSIX"} and named in {"C.UTF-8", "C.utf8", "UTF-8"}:
+        named = environ["LANG"]  # Python put that LC_CTYPE there, not the person
+    return "utf" in named.lower() or sys.platform == "win32"
+
+
+def _understands_sequences(environ: Mapping[str, str]) -> bool:
+    if sys.platform == "win32":
+        from prompt_toolkit.output.windows10 import is_win_vt100_enabled
+
+        return is_win_vt100_enabled()
+    return environ.get("TERM", "dumb") not in {"", "dumb", "unknown"}
+
+
+class Above(Protocol):
+    """What is drawn at the bottom of a screen and must step aside while something is printed above it."""
+
+    def above(self, text: str, screen: Screen) -> None:
+        """Writes `text`, whole lines, on `screen` above what is drawn."""
+
+    def aside(self) -> AbstractContextManager[None]:
+        """Takes away what is drawn for a while."""
+
+
+class Screen:
+    """One output. All methods make their text safe; `style` is a set of names such as "bold red"."""
+
+    def __init__(
+        self, stream: TextIO, look: Look | None = None, *, size: Callable[[], tuple[int, int]] | None = None
+    ) -> None:
+        """`size` returns columns and rows; without it the terminal is asked at every use."""
+        self.stream = stream
+        self.look = look_of(stream, os.environ) if look is None else look
+        self.bottom: Above | None = None
+        self._size = size
+
+    @property
+    def glyphs(self) -> Glyphs:
+        """The characters to draw with."""
+        return self.look.glyphs
+
+    @property
+    def width(self) -> int:
+        """Columns, now: the window may have been resized. 80 where nobody looks."""
+        return max(1, self._dimensions()[0])
+
+    @property
+    def height(self) -> int:
+        """Rows, now."""
+        return max(1, self._dimensions()[1])
+
+    def _dimensions(self) -> tuple[int, int]:
+        if self._size is not None:
+            return self._size()
+        try:
+            columns, rows = os.get_terminal_size(self.stream.fileno())
+        except (AttributeError, OSError, ValueError):
+            return 80, 24
+        return columns or 80, rows or 24  # a terminal that was never told its size says 0
+
+    # -- writing
+
+    def write(self, text: str) -> None:
+        """Writes `text` as it is, at once. Characters that the output cannot encode become `?`."""
+        encoding = getattr(self.stream, "encoding", None) or "utf-8"
+        self.stream.write(text.encode(encoding, "replace").decode(encoding))
+        self.stream.flush()
+
+    def paint(self, line: Line) -> str:
+        """Returns a styled line as text with the sequences this output takes; each piece is made safe."""
+        return "".join(self._painted(safe(text).replace("\n", " "), style) for text, style in line)
+
+    def _painted(self, text: str, style: str) -> str:
+        codes = [SGR[name] for name in style.split() if name in SGR and self.look.style]
+        codes += [COLORS[name] for name in style.split() if name in COLORS and self.look.color]
+        return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if codes and text else text
+
+    def lines(self, lines: Sequence[Line]) -> None:
+        """Prints styled lines. They stay: nothing ever draws over them."""
+        text = "".join(self.paint(line) + "\n" for line in lines)
+        if not text:
+            return
+        if self.bottom is not None:
+            self.bottom.above(text, self)
+        else:
+            self.write(text)
+
+    def print(self, text: str = "", style: str = "") -> None:
+        """Prints `text` line by line, unwrapped: what a person may want to copy comes out as it is."""
+        self.lines([[Span(line, style)] for line in safe(text).split("\n")])
+
+    def say(self, text: str, style: str = "", *, indent: int = 0) -> None:
+        """Prints sentences: wrapped between words where a person looks at a terminal."""
+        for paragraph in safe(text).split("\n"):
+            line = [Span(paragraph, style)]
+            blank = [Span(" " * indent)] if indent else []
+            self.lines(wrap(line, self.width, blank, blank) or [[]] if self.look.tty else [[*blank, *line]])
+
+    def error(self, message: str, hint: str = "") -> None:
+        """Prints what went wrong and what to do about it."""
+        self.say(f"error: {message}", "red")
+        if hint:
+            self.say(hint, indent=2)
+
+    def markdown(self, text: str) -> None:
+        """Prints a whole Markdown text, as a reply would look; its source where styles cannot be shown."""
+        if not self.look.style:
+            self.print(text.rstrip("\n"))
+            return
+        from terminal.markdown import Markdown  # with markdown-it: not needed before the first prompt
+
+        document = Markdown(lambda: self.width, self.look)
+        self.lines([*document.feed(safe(text)), *document.finish()])
+
+    def table(
+        self,
+        headers: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        *,
+        align: str = "",
+        styles: Sequence[str] = (),
+    ) -> None:
+        """Prints a table that fits the width. `align`: one of `l`, `r` per column; `styles`: one per row.
+
+        Where the columns do not fit side by side, each row becomes a few lines `header: value`.
+        """
+        table = [
+            [[Span(safe(cell), styles[number] if number < len(styles) else "")] for cell in row]
+            for number, row in enumerate(rows)
+        ]
+        heads: list[Line] = [[Span(safe(head), "bold")] for head in headers]
+        self.lines(table_lines(heads, table, align, self.width if self.look.tty else 200, self.glyphs.rule))
+
+    # -- while something runs
+
+    @contextlib.contextmanager
+    def progress(self, what: str) -> Iterator[None]:
+        """Shows that something takes a while ("searching"), with its seconds, until the block is left."""
+        from terminal.meter import waiting_line  # both import this module
+        from terminal.status import Bottom
+
+        bottom = Bottom(self)
+        bottom.start(lambda seconds, width: waiting_line(what, seconds, None, width, self.glyphs))
+        try:
+            yield
+        finally:
+            bottom.stop()
+
+    def ask(self, question: str, answers: Sequence[str]) -> str:
+        """Asks the person; returns one of `answers`, given by its first letters, or "" if nobody can answer.
+
+        Nobody can where stdin is not a terminal, and at Ctrl-D. What was typed before the question is
+        not taken for an answer. Ctrl-C raises KeyboardInterrupt.
+        """
+        from terminal.interrupts import loud_keys
+
+        if not (self.look.tty and is_tty(sys.stdin)):
+            return ""
+        with self.bottom.aside() if self.bottom else contextlib.nullcontext(), loud_keys():
+            while True:
+                self.write(self.paint([Span(f"{question} [{'/'.join(answers)}] ", "bold")]))
+                line = sys.stdin.readline()
+                if not line:
+                    self.write("\n")
+                    return ""
+                given = line.strip().lower()
+                chosen = [answer for answer in answers if given and answer.lower().startswith(given)]
+                if chosen:
+                    return chosen[0]
+
+
+@contextlib.contextmanager
+def quiet_pipe(*streams: TextIO) -> Iterator[None]:
+    """Ends quietly when the reader of our output has gone (`| head -1`): what is still unwritten is dropped.
+
+    Raises SystemExit(141), as a shell reports a program that a closed pipe has ended (128 + SIGPIPE).
+    """
+    try:
+        yield
+        for stream in streams:
+            stream.flush()
+    except OSError as error:
+        if error.errno not in {errno.EPIPE, errno.EIO}:  # EIO: the terminal itself was closed
+            raise
+        # The interpreter flushes stdout once more on its way out and would report the error after all.
+        void = os.open(os.devnull, os.O_WRONLY)
+        for stream in streams:
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(void, stream.fileno())
+        raise SystemExit(141) from None

@@ -1,0 +1,210 @@
+"""What one typed line does: a command, or a turn of the chat. Also what the prompt shows beside it.
+
+The prompt must be on the screen before the engine is loaded, so the chat is made when it is first needed:
+by the first line, or by the toolbar once a thread has loaded the modules and the vocabulary.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from config import Settings
+from terminal.interrupts import InterruptShield
+from terminal.meter import Meter, Toolbar
+from terminal.repl import Answer, Choice
+from terminal.screen import Screen
+
+if TYPE_CHECKING:  # heavy: loaded by the thread, or by the first line
+    from agent import Done, Failed
+    from terminal.render import Renderer
+    from tools import Tool
+    from wiring import Chat
+
+
+class Shell:
+    """One terminal.
+
+    Args:
+        settings: as checked by `config.py`.
+        out: where replies go.
+        notes: where everything else goes; the same as `out` in a conversation.
+        keep_history: keep the conversation on disk.
+        session: id of the conversation to continue, or None.
+        tools_on: offer tools to the model.
+        approve_all: run tools that need approval without asking.
+        prompt: there is a prompt, to which the text of a failed turn returns.
+        pace: seconds between the words of the offline stand-in.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        out: Screen,
+        notes: Screen,
+        *,
+        keep_history: bool = True,
+        session: str | None = None,
+        tools_on: bool = True,
+        approve_all: bool = False,
+        prompt: bool = True,
+        pace: float = 0.0,
+    ) -> None:
+        self.settings = settings
+        self.out, self.notes = out, notes
+        self.shield = InterruptShield()
+        self.toolbar_is_shown = False
+        self.reasoning = False
+        self.failed = False
+        self._keep_history = keep_history
+        self._session = session
+        self._tools_on = tools_on
+        self._approve_all = approve_all
+        self._approved: set[str] = set()
+        self._prompt = prompt
+        self._pace = pace
+        self._chat: Chat | None = None
+        self._renderer: Renderer | None = None
+        self._loaded = threading.Event()
+
+    def load_ahead(self) -> None:
+        """Load the engine, the vocabulary and the SDK in a thread, while the person reads the prompt."""
+        threading.Thread(target=self._load, daemon=True, name="load").start()
+
+    def _load(self) -> None:
+        import tokens
+        import wiring  # noqa: F401 - loading it is the point
+
+        tokens.preload(self.settings.model).join()
+        self._loaded.set()
+        if not self.settings.offline:
+            import openai  # noqa: F401 - 0.7 s that the first question need not wait for
+
+    @property
+    def chat(self) -> Chat:
+        """The chat. The first use makes it."""
+        if self._chat is None:
+            from wiring import Chat
+
+            self._chat = Chat(
+                self.settings,
+                keep_history=self._keep_history,
+                session=self._session,
+                approve=self._approve,
+                shield=self.shield,
+                tools_on=self._tools_on,
+                pace=self._pace,
+            )
+        return self._chat
+
+    def close(self) -> None:
+        """Close files and connections."""
+        if self._chat is not None:
+            self._chat.close()
+
+    # What a line does
+
+    def handle(self, line: str) -> Answer:
+        """Do what a line says; "/" begins a command, a blank before it makes it text."""
+        from terminal.commands import run_command
+
+        chat = self.chat
+        self.say_notices()
+        if line.startswith("/"):
+            return run_command(self, line)
+        if chat.context.recovered == line:
+            chat.context.recovered = None
+        return self.turn(line[1:] if line.startswith(" /") else line)
+
+    def say_notices(self) -> None:
+        """Show what came up while the parts were made."""
+        for text in self.chat.take_notices():
+            self.notes.say(text, "yellow")
+
+    def turn(self, text: str, *, pinned: bool = False, evidence: Sequence[tuple[str, str]] = ()) -> Answer:
+        """Ask a question and show what happens. The text of a failed turn comes back for editing."""
+        last = self.play(text, pinned=pinned, evidence=evidence)
+        from agent import Done
+
+        if isinstance(last, Done):
+            return Answer()
+        return Answer(restore=f"/pin {text}" if pinned else text)
+
+    def play(
+        self, text: str, *, pinned: bool = False, evidence: Sequence[tuple[str, str]] = ()
+    ) -> Done | Failed:
+        """Run one turn; returns its last event. Attached files go with it and stay attached if it fails."""
+        from agent import Done
+
+        chat = self.chat
+        with closing(
+            chat.agent.run_turn(text, evidence=[*chat.attached, *evidence], pinned=pinned)
+        ) as events:
+            last = self.renderer.play(events)
+        self.failed = not isinstance(last, Done)
+        if isinstance(last, Done):
+            chat.traces.append(last.trace)
+            chat.attached.clear()
+        self.say_notices()
+        return last
+
+    @property
+    def renderer(self) -> Renderer:
+        """What shows the events of a turn."""
+        if self._renderer is None:
+            from terminal.render import Renderer
+
+            self._renderer = Renderer(
+                self.out,
+                self.notes,
+                meter=self.meter,
+                shield=self.shield,
+                toolbar=self.toolbar_is_shown,
+                prompt=self._prompt,
+            )
+        self._renderer.reasoning = self.reasoning
+        return self._renderer
+
+    def _approve(self, tool: Tool, arguments: str) -> bool | str:
+        if self._approve_all or tool.name in self._approved:
+            return True
+        self.notes.say(f"{tool.name} wants to run with {arguments}", "yellow")
+        answer = self.notes.ask("Allow it?", ["yes", "no", "always this session"])
+        if answer.startswith("always"):
+            self._approved.add(tool.name)
+        if not answer:
+            return "no one can be asked here; --approve-tools allows tools without asking"
+        return answer != "no"
+
+    # What the prompt shows
+
+    def meter(self) -> Meter | None:
+        """How full the context is; no figures before they can be had without waiting."""
+        if self._chat is None and not self._loaded.is_set():
+            return Meter(None, self.settings.context_token_budget)
+        context = self.chat.context
+        from tokens import ready
+
+        tokens = context.token_count if ready(context.model) else None
+        return Meter(tokens, context.token_budget, context.compact_count)
+
+    def toolbar(self) -> Toolbar:
+        """What stands under the prompt."""
+        meter = self.meter() or Meter(None, self.settings.context_token_budget)
+        if self._chat is None:
+            return Toolbar(meter, "offline" if self.settings.offline else self.settings.model)
+        return Toolbar(
+            meter, self._chat.model_name, self._chat.title, [name for name, _ in self._chat.attached]
+        )
+
+    def choices(self, line: str) -> Iterable[Choice]:
+        """What may complete a command."""
+        from terminal.commands import complete
+
+        return complete(self, line)
+
+
+Show = Callable[[Shell, str], Answer | None]
+"""A command: it gets the shell and the text after its name, and may answer with what comes next."""

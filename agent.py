@@ -216,7 +216,7 @@ class Agent:
 
     def run_turn(
         self, text: str, *, evidence: Sequence[str | tuple[str, str]] = (), pinned: bool = False
-    ) -> Iterator[Event]:
+    ) -> Generator[Event, None, None]:
         """Ask one question and yield what happens, `Done` or `Failed` last.
 
         Use it in `contextlib.closing`: closing it early takes the turn back.

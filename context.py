@@ -384,6 +384,19 @@ class ContextManager:
         return self._summarizer is not None
 
     @property
+    def last_question(self) -> str | None:
+        """The text of the last turn's question, None before the first."""
+        return self._log[self._log.last].text if self._log.last else None
+
+    def count(self, text: str) -> int:
+        """Return the tokens of a text by our own count."""
+        return self._log.counter.text(text)
+
+    def count_tools(self, tools: Sequence[Mapping[str, Any]]) -> int:
+        """Return the tokens that these schemas take by our own count."""
+        return self._log.counter.tools(tools)
+
+    @property
     def turn_count(self) -> int:
         """Turns in the log."""
         return self._log.last

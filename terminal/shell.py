@@ -63,11 +63,16 @@ class Shell:
         self._tools_on = tools_on
         self._approve_all = approve_all
         self._approved: set[str] = set()
-        self._prompt = prompt
+        self.prompt = prompt
         self._pace = pace
         self._chat: Chat | None = None
         self._renderer: Renderer | None = None
         self._loaded = threading.Event()
+
+    def greet(self) -> None:
+        """Say what this is, before anything is loaded."""
+        who = "the offline stand-in (no key is set)" if self.settings.offline else self.settings.model
+        self.out.say(f"mini-agent: you talk to {who}. /help lists the commands, Ctrl-D leaves.", "dim")
 
     def load_ahead(self) -> None:
         """Load the engine, the vocabulary and the SDK in a thread, while the person reads the prompt."""
@@ -139,9 +144,8 @@ class Shell:
         from agent import Done
 
         chat = self.chat
-        with closing(
-            chat.agent.run_turn(text, evidence=[*chat.attached, *evidence], pinned=pinned)
-        ) as events:
+        evidence = [*chat.attached, *evidence]
+        with closing(chat.agent.run_turn(text, evidence=evidence, pinned=pinned)) as events:
             last = self.renderer.play(events)
         self.failed = not isinstance(last, Done)
         if isinstance(last, Done):
@@ -162,7 +166,7 @@ class Shell:
                 meter=self.meter,
                 shield=self.shield,
                 toolbar=self.toolbar_is_shown,
-                prompt=self._prompt,
+                prompt=self.prompt,
             )
         self._renderer.reasoning = self.reasoning
         return self._renderer

@@ -94,10 +94,8 @@ def run_command(shell: Shell, line: str) -> Answer:
     if known is None:
         near = get_close_matches(name, COMMANDS, n=1, cutoff=0.5)
         meant = f"Did you mean /{near[0]}? " if near else ""
-        shell.notes.error(
-            f"There is no command /{name}.",
-            f"{meant}/help lists them; a blank before the / sends it as text.",
-        )
+        hint = f"{meant}/help lists them; a blank before the / sends it as text."
+        shell.notes.error(f"There is no command /{name}.", hint)
         return Answer(restore=line)
     try:
         answer = known.run(shell, argument)

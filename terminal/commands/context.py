@@ -59,8 +59,7 @@ def show_payload(shell: Shell, argument: str) -> None:
     """Print the messages that would be sent now, as JSON, ready to be copied."""
     del argument
     context = shell.chat.context
-    payload = context.preview()
-    shell.out.print(json.dumps(payload, ensure_ascii=False, indent=2))
+    shell.out.print(json.dumps(context.build_for_llm(), ensure_ascii=False, indent=2))
 
 
 @command("/compact", "context")

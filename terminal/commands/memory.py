@@ -115,9 +115,8 @@ def summary(shell: Shell, argument: str) -> None:
         shell.notes.say(f"There is no summary yet. It is {state}.")
         return
     tokens = context.count(context.summary)
-    shell.notes.say(
-        f"The summary ({state}) has {tokens:,} tokens and covers turns 1–{context.covered_turns}:", "dim"
-    )
+    covers = f"covers turns 1–{context.covered_turns}"
+    shell.notes.say(f"The summary ({state}) has {tokens:,} tokens and {covers}:", "dim")
     shell.notes.print(context.summary)
 
 

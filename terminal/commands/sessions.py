@@ -170,14 +170,11 @@ def delete(shell: Shell, argument: str) -> None:
     wanted = argument or here
     matches = [info for info in history.sessions(1_000_000) if info.id.startswith(wanted)]
     if len(matches) != 1:
-        raise UsageError(
-            f"{len(matches)} sessions begin with {wanted!r}." if argument else "Nothing was said yet."
-        )
+        found = f"{len(matches)} sessions begin with {wanted!r}."
+        raise UsageError(found if argument else "Nothing was said yet.")
     info = matches[0]
-    if (
-        shell.notes.ask(f"Delete {one_line(info.title)!r} ({info.turns} turns) for good?", ["yes", "no"])
-        == "no"
-    ):
+    question = f"Delete {one_line(info.title)!r} ({info.turns} turns) for good?"
+    if shell.notes.ask(question, ["yes", "no"]) == "no":
         shell.notes.say("It was kept.")
         return
     if info.id == here:

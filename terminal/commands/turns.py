@@ -152,8 +152,8 @@ def attach(shell: Shell, argument: str) -> None:
     room = chat.context.token_budget - fixed - sum(chat.context.count(each) for _, each in chat.attached)
     if tokens > room:
         raise UsageError(
-            f"{path.name} has {tokens:,} tokens and there is room for {room:,}: attach a part of it, or raise "
-            "the budget with /budget."
+            f"{path.name} has {tokens:,} tokens and there is room for {room:,}: attach a part of it, "
+            "or raise the budget with /budget."
         )
     chat.attached.append((path.name, text))
     shell.notes.say(f"Attached {path.name} ({tokens:,} tokens) to the next question.")
@@ -179,9 +179,7 @@ def read_text_file(path: Path) -> str:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise UsageError(
-            f"{path.name} is not UTF-8 text ({size:,} bytes): only text can be attached."
-        ) from None
+        raise UsageError(f"{path.name} ({size:,} bytes) is not UTF-8 text, which is all that fits.") from None
     if "\0" in text:
         raise UsageError(f"{path.name} is a binary file ({size:,} bytes): only text can be attached.")
     if not text.strip():

@@ -1,0 +1,296 @@
+"""The parts of a running chat, made from the settings and handed to each other. Nothing else knows them all.
+
+`Chat` keeps them together and swaps what belongs to one conversation when a person goes to another.
+Not covered: arguments and exit codes (`main.py`), keys and screen (`terminal/`).
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from agent import Agent, Approve, RequestTrace, TurnTrace
+from brain import Brain, ChatModel
+from builtin_tools import builtin_registry, remember_tool, search_history_tool
+from config import Settings
+from context import ContextManager
+from history import ChatHistory, HistoryError, Hit, Session
+from memory import BaseMemoryCompactor, FactError, FactStore, RollingSummary, load_compactor
+from offline import OfflineBrain
+from plugins import PluginError
+from tokens import notice
+from tools import ToolFileError
+
+SEARCH_SHARE = 8
+"""A search of the history may give back this part of the budget: 1/8."""
+SUMMARY_INPUT = 6_000
+"""Tokens that a request to the summarizer may take at most."""
+SUMMARY_FRAME = 256
+"""Tokens beside its input that a request to the summarizer needs: the frame of two messages."""
+
+
+class Chat:
+    """A conversation with everything that it needs.
+
+    Args:
+        settings: as checked by `config.py`.
+        keep_history: keep the conversation on disk.
+        session: id, or its first characters, of the conversation to continue; "" for the newest, None for
+            a new one.
+        approve: asks the person whether a tool may run.
+        shield: a context manager inside which Ctrl-C waits.
+        pace: seconds between the words of the offline stand-in.
+
+    Raises:
+        HistoryError: the session to continue cannot be opened.
+
+    Attributes:
+        notices: sentences for the person that came up while the parts were made.
+        attached: (name, text) pairs that go with the next question.
+        traces: what each turn of this run did, oldest first.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        keep_history: bool = True,
+        session: str | None = None,
+        approve: Approve | None = None,
+        shield: Callable[[], AbstractContextManager[object]] = nullcontext,
+        tools_on: bool = True,
+        pace: float = 0.0,
+    ) -> None:
+        self.settings = settings
+        self.notices: list[str] = []
+        self.attached: list[tuple[str, str]] = []
+        self.traces: list[TurnTrace] = []
+        self.history = self._open_history(must=session is not None) if keep_history else None
+        self.facts = self._open_facts()
+        self.brain: ChatModel = self._new_brain(settings.model, settings.timeout, pace)
+        self.registry = builtin_registry()
+        self.compactor = self._new_compactor()
+        self.summary_on = settings.context_summary
+        self.tools_on = tools_on
+        self.session: Session | None = None
+        self.context: ContextManager
+        self.agent = self._first_agent(session, approve, shield)
+        self._add_tools()
+
+    # Making the parts
+
+    def _open_history(self, *, must: bool) -> ChatHistory | None:
+        try:
+            history = ChatHistory(self.settings.home / "history.db")
+        except HistoryError as error:
+            if must:
+                raise
+            self.notices.append(f"{error} This conversation is not kept.")
+            return None
+        self.notices += history.notices
+        return history
+
+    def _open_facts(self) -> FactStore:
+        try:
+            return FactStore(self.settings.home / "facts.db")
+        except FactError as error:
+            self.notices.append(f"{error} Facts are kept for this run only.")
+            return FactStore()
+
+    def _new_brain(self, model: str, timeout: float, pace: float = 0.0) -> ChatModel:
+        settings = self.settings
+        if settings.offline:
+            return OfflineBrain(pace=pace)
+        return Brain(
+            api_key=settings.api_key or "",
+            base_url=settings.base_url or "",
+            model=model,
+            timeout=timeout,
+            connect_timeout=settings.connect_timeout,
+        )
+
+    def _new_compactor(self) -> BaseMemoryCompactor:
+        settings = self.settings
+        if settings.compactor_path is not None:
+            try:
+                return load_compactor(settings.compactor_path, self.ask_apart)
+            except PluginError as error:
+                self.notices.append(f"{error} The rolling summary is used instead.")
+        return RollingSummary(
+            self.ask_apart,
+            every_turns=settings.context_summary_every_turns,
+            input_tokens=max(1_000, min(SUMMARY_INPUT, settings.context_token_budget * 3 // 4)),
+            model=settings.summary_model or settings.model,
+        )
+
+    def _first_agent(
+        self,
+        session: str | None,
+        approve: Approve | None,
+        shield: Callable[[], AbstractContextManager[object]],
+    ) -> Agent:
+        self._begin(self._session(session))
+        return Agent(
+            self.context,
+            self.brain,
+            self.registry if self.tools_on else None,
+            max_steps=self.settings.agent_max_steps,
+            approve=approve,
+            shield=shield,
+            compactor=self.compactor if self.summary_on else None,
+        )
+
+    def _add_tools(self) -> None:
+        self.registry.register(
+            remember_tool(self.facts, lambda: f"turn-{self.context.turn_count}"), check=False
+        )
+        if self.history is not None:
+            search = search_history_tool(
+                self.search_dropped, max_tokens=lambda: self.context.token_budget // SEARCH_SHARE
+            )
+            self.registry.register(search, check=False)
+        if self.settings.tools_path is not None:
+            try:
+                self.registry.load_file(self.settings.tools_path)
+            except ToolFileError as error:
+                self.notices.append(f"{error} The chat goes on without these tools.")
+        self.agent.offer_tools()
+
+    # One conversation and another
+
+    def _session(self, session: str | None) -> Session | None:
+        if self.history is None:
+            return None
+        if session == "":
+            newest = self.history.sessions(1)
+            if not newest:
+                self.notices.append("There is no conversation to resume yet; this is a new one.")
+            session = newest[0].id if newest else None
+        return self.history.new_session() if session is None else self.history.open_session(session)
+
+    def _begin(self, session: Session | None) -> None:
+        """Make the context of a conversation. The facts stamp what is written in its turns."""
+        self.facts.session = session.id if session is not None else secrets.token_hex(4)
+        context = ContextManager(
+            self.settings.system_prompt,
+            self.settings.context_token_budget,
+            self.brain.model if not self.settings.offline else self.settings.model,
+            self.settings.context_keep_recent_turns,
+            summarizer=self.compactor if self.summary_on else None,
+            facts=self.facts,
+            history=session,
+        )
+        self.compactor.bind(context)
+        self.session, self.context = session, context
+        if session is not None and context.recovered:
+            self.notices.append("The last question had no answer; it was taken back and can be sent again.")
+
+    def go_to(self, session: str | None) -> None:
+        """Leave this conversation for another one, or for a new one.
+
+        Raises:
+            HistoryError: it cannot be opened; this conversation goes on.
+        """
+        old = self.session
+        if session is not None and old is not None and old.id.startswith(session):
+            return
+        new = self._session(session)
+        old_context = self.context
+        budget, keep = old_context.token_budget, old_context.keep_recent_turns
+        self._begin(new)
+        self.context.configure(token_budget=budget, keep_recent_turns=keep)
+        self.agent.context = self.context
+        self.agent.offer_tools(on=self.tools_on)
+        self.traces.clear()
+        if old is not None:
+            old.close()
+
+    def set_tools(self, *, on: bool) -> None:
+        """Offer tools to the model, or none."""
+        self.tools_on = on
+        self.agent.registry = self.registry if on else None
+        self.agent.offer_tools()
+
+    def set_summary(self, *, on: bool) -> None:
+        """Let dropped turns live on in a summary, or only in the log."""
+        self.summary_on = on
+        self.context.configure(summarizer=self.compactor if on else None)
+        self.agent.compactor = self.compactor if on else None
+
+    def set_model(self, model: str) -> None:
+        """Ask another model from now on."""
+        self.brain.model = model
+        self.context.configure(model=model)
+
+    def close(self) -> None:
+        """Close files and connections."""
+        if self.history is not None:
+            self.history.close()
+        self.facts.close()
+        if isinstance(self.brain, Brain):
+            self.brain.close()
+
+    # What the parts need of each other
+
+    def ask_apart(self, instructions: str, text: str, max_tokens: int) -> str:
+        """Ask the model something apart from the conversation; budget and validity hold here too.
+
+        Raises:
+            BrainError: the request failed.
+            ContextOverflow: the text is too long.
+        """
+        settings = self.settings
+        model = settings.summary_model or self.brain.model
+        scratch = ContextManager(instructions, SUMMARY_INPUT + SUMMARY_FRAME, model)
+        scratch.append_user(text)
+        brain = self._new_brain(model, settings.summary_timeout)
+        # Twice the cap: a model that reasons spends tokens before it writes, and what is too long is refused.
+        return brain.chat(scratch.build_for_llm(), max_tokens=2 * max_tokens).text
+
+    def summarizer(self) -> RollingSummary:
+        """What writes a summary for the person; a compactor of their own is not asked for that."""
+        if isinstance(self.compactor, RollingSummary):
+            return self.compactor
+        return RollingSummary(self.ask_apart, input_tokens=SUMMARY_INPUT)
+
+    def search_dropped(self, query: str) -> Sequence[Hit]:
+        """Search all sessions for what the model does not see anyway."""
+        if self.history is None:
+            return []
+        here, first = self.facts.session, self.context.first_kept_turn
+        hits = self.history.search(query, limit=30)
+        return [hit for hit in hits if hit.session != here or hit.turn < first][:8]
+
+    def take_notices(self) -> list[str]:
+        """Return the sentences that came up since the last call."""
+        notices, self.notices = self.notices, []
+        if self.history is not None:
+            notices += [text for text in self.history.notices if text not in notices]
+            self.history.notices.clear()
+        counting = notice()
+        return notices + ([counting] if counting else [])
+
+    @property
+    def title(self) -> str:
+        """What the conversation is called."""
+        return self.session.title if self.session is not None else ""
+
+    @property
+    def model_name(self) -> str:
+        """The model for the toolbar: `offline` for the stand-in."""
+        return self.brain.model
+
+    def totals(self) -> dict[str, Any]:
+        """Sums over the turns of this run: requests, tool calls, estimated and billed tokens, seconds."""
+        requests: list[RequestTrace] = [request for trace in self.traces for request in trace.requests]
+        return {
+            "turns": len(self.traces),
+            "requests": len(requests),
+            "tools": sum(len(trace.tools) for trace in self.traces),
+            "estimated": sum(request.estimated for request in requests),
+            "billed": sum(request.prompt_tokens or 0 for request in requests),
+            "completion": sum(request.completion_tokens or 0 for request in requests),
+            "seconds": sum(trace.seconds for trace in self.traces),
+        }

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -132,6 +133,9 @@ class ContextManager:
             raise ContextError("A question needs text: call append_user with something to say.")
         turn = self._new_turn(clean_text(text), evidence, pinned)
         view = self._pinning(turn) if pinned else self._view
+        if turn.number == 1 and self._facts is not None:
+            # Sources that were revoked before this conversation began cannot be in its summary.
+            view = replace(view, revoked=self._facts.revocation_serial)
         if self._history is not None:
             self._history.open_turn(turn.number, question_row(turn), view.changed_parts(self._view))
         if self._facts is not None:
@@ -280,7 +284,7 @@ class ContextManager:
         if keep_recent_turns is not _UNSET:
             payload.keep_recent_turns = _at_least_one("keep_recent_turns", keep_recent_turns)
         if tools is not _UNSET:
-            payload.tools = [dict(tool) for tool in tools]
+            payload.tools = deepcopy([dict(tool) for tool in tools])
         if summarizer is not _UNSET:
             self._summarizer = summarizer
         if system_prompt is not _UNSET:
@@ -376,7 +380,7 @@ class ContextManager:
     @property
     def tools(self) -> list[dict[str, Any]]:
         """The tool schemas that are counted."""
-        return [dict(tool) for tool in self._payload.tools]
+        return deepcopy(self._payload.tools)
 
     @property
     def has_summarizer(self) -> bool:
@@ -554,7 +558,7 @@ class ContextManager:
 
     def _without_revoked(self, view: View) -> View:
         """Heed sources that were revoked since this view was made, here or in another terminal."""
-        if self._facts is None or self._facts.revocation_serial == view.revoked:
+        if self._facts is None or self._facts.revocation_serial == view.revoked or not self._log.last:
             return view
         revoked = self._facts.revoked(view.revoked)
         if not revoked:

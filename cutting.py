@@ -23,7 +23,7 @@ def fitting_length(entry: Entry, room: int, counter: TokenCounter) -> int:
     return len(counter.clip(content, room - empty)) if room > empty else 0
 
 
-def _shares(sizes: Sequence[int], room: int) -> list[int]:
+def shares_of(sizes: Sequence[int], room: int) -> list[int]:
     """Divide room among texts: the small ones whole, the large ones an equal share each."""
     shares = [0] * len(sizes)
     left = room
@@ -86,7 +86,7 @@ def fit_pins(view: View, log: Log, cap: int) -> View:
     answers = [turn.answer for turn in turns if turn.answer is not None]
     room = cap - sum(turn.question.tokens for turn in turns)
     for turn, answer, share in zip(
-        turns, answers, _shares([answer.tokens for answer in answers], room), strict=True
+        turns, answers, shares_of([answer.tokens for answer in answers], room), strict=True
     ):
         if share < answer.tokens:
             cut = view.cut(turn.number) or Cut(first_step=len(turn.steps))
@@ -130,7 +130,7 @@ def shorten_results(view: View, log: Log, limits: Limits, *, fixed: int) -> View
     rest = fixed + window_tokens(view, log) - sum(result.tokens for result in results)
     room = target - rest
     while room > 0:
-        shares = _shares([result.tokens for result in results], room)
+        shares = shares_of([result.tokens for result in results], room)
         short = tuple(
             (index, position, fitting_length(result, share, log.counter))
             for position, (result, share) in enumerate(zip(results, shares, strict=True))

@@ -11,6 +11,7 @@ caches keep hitting. Not covered: how a view shrinks (`compaction.py`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,7 +64,7 @@ class PayloadBuilder:
         self.log = log
         self.model = model
         self.system_prompt = clean_text(system_prompt)
-        self.tools = [dict(tool) for tool in tools]
+        self.tools = deepcopy([dict(tool) for tool in tools])
         self.facts = facts
         self.token_budget = token_budget
         self.keep_recent_turns = keep_recent_turns

@@ -48,8 +48,8 @@ class Projection:
             log = {"compaction": json.dumps(asdict(record))} if record else {}
             if parts or log:
                 self._history.project(turn, parts, log)
-        if record is not None:
-            self._known_records().append(record)
+        if record is not None and self._records is not None:  # else they are read when asked for
+            self._records.append(record)
         self.assign(view, turn)
 
     def restore(self, turn: int) -> None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from cutting import fitting_length
+from cutting import fitting_length, shares_of
 from log import Log
 from tokens import TokenCounter
 from turns import Entry, Message, Turn, clean_text, copy_message
@@ -162,30 +162,51 @@ def _is_tainted(turn: Turn, view: View) -> bool:
 
 
 def _bounded(entries: Sequence[Entry], cap: int, counter: TokenCounter) -> list[Message]:
-    """Return copies of the newest messages that fit; what does not fit is shortened or left out, visibly."""
+    """Return copies of messages that fit the cap together.
+
+    What is too long gives way first where that costs least: the ends of tool results, then the oldest
+    messages. Every omission is visible.
+    """
+    entries = _with_short_results(entries, cap, counter)
     messages: list[Message] = []
     room = cap
     for index in range(len(entries) - 1, -1, -1):
         entry = entries[index]
-        if entry.tokens <= room:
-            messages.append(copy_message(entry.message))
-            room -= entry.tokens
-            continue
-        content = entry.message.get("content")
-        characters = (
-            fitting_length(entry, room, counter) if content and "tool_calls" not in entry.message else 0
-        )
-        if content and characters:
-            text = content[:characters] + marker(len(content) - characters, len(content))
-            messages.append({**entry.message, "content": text})
-        else:
+        if entry.tokens > room and "tool_calls" not in entry.message:
+            entry = _shortened(entry, room, counter)
+        if entry.tokens > room:
             missing = sum(entry.tokens for entry in entries[: index + 1])
-            messages.append(
-                {"role": "user", "content": f"[about {missing:,} tokens of older messages are left out here]"}
-            )
+            note = f"[about {missing:,} tokens of older messages are left out here]"
+            messages.append({"role": "user", "content": note})
             break
-        room = 0
+        messages.append(copy_message(entry.message))
+        room -= entry.tokens
     return messages[::-1]
+
+
+def _with_short_results(entries: Sequence[Entry], cap: int, counter: TokenCounter) -> Sequence[Entry]:
+    """Shorten tool results, the large ones first, as far as that makes everything fit."""
+    results = [entry.tokens if entry.message["role"] == "tool" else 0 for entry in entries]
+    total = sum(entry.tokens for entry in entries)
+    room = cap - (total - sum(results))
+    if total <= cap or room <= 0:
+        return entries
+    shares = shares_of(results, room)
+    return [
+        _shortened(entry, share, counter) if share < result else entry
+        for entry, result, share in zip(entries, results, shares, strict=True)
+    ]
+
+
+def _shortened(entry: Entry, room: int, counter: TokenCounter) -> Entry:
+    """Return a message with its end left out, if its beginning fits."""
+    content = entry.message["content"]
+    characters = fitting_length(entry, room, counter)
+    if not characters:
+        return entry
+    text = content[:characters] + marker(len(content) - characters, len(content))
+    message = {**entry.message, "content": text}
+    return Entry(message, counter.message(message))
 
 
 def summarize(

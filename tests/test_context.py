@@ -1,0 +1,514 @@
+"""What the context promises beyond the cases: settings, the correction, briefs ahead, facts, resuming."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conversation import MODEL, call, problems, step, turn, words
+
+from context import ContextError, ContextManager, ContextOverflow
+from history import ChatHistory
+from memory import SUMMARY_HEADING, Fact, FactStore
+from tokens import count_payload
+
+TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
+
+
+def context(budget: int = 8000, **options: Any) -> ContextManager:
+    options.setdefault("system_prompt", "S")
+    options.setdefault("keep_recent_turns", 100)
+    return ContextManager(token_budget=budget, model=MODEL, **options)
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    "arguments", ["[1]", "{", "null", '"x"', "7", '{"a": NaN}', '{"a": Infinity}', "", "[" * 100_000]
+)
+def test_arguments_that_are_no_json_object_are_refused(arguments: str) -> None:
+    ctx = context()
+    ctx.append_user("U")
+    with pytest.raises(ContextError, match="JSON text of an object"):
+        ctx.append_assistant("", [call("c", "look", arguments)])
+    assert len(ctx.messages) == 1
+
+
+@pytest.mark.parametrize(
+    "bad", [{}, {"id": ""}, {"id": "c"}, {"id": "c", "function": {"name": ""}}, "text", None]
+)
+def test_what_is_no_tool_call_is_refused(bad: Any) -> None:
+    ctx = context()
+    ctx.append_user("U")
+    with pytest.raises(ContextError):
+        ctx.append_assistant("", [bad])
+
+
+@pytest.mark.parametrize("value", [0, -1, True, 1.5, "8000", None])
+def test_a_budget_is_a_whole_number(value: Any) -> None:
+    with pytest.raises(ContextError, match="token_budget"):
+        ContextManager(token_budget=value)
+    ctx = context()
+    with pytest.raises(ContextError, match="keep_recent_turns"):
+        ctx.configure(keep_recent_turns=value)
+
+
+# Sealed
+
+
+def test_nothing_that_is_handed_out_or_in_is_live() -> None:
+    tool: dict[str, Any] = json.loads(json.dumps(TOOL))
+    calls = [call("c", "look", '{"a": 1}')]
+    ctx = context(tools=[tool])
+    ctx.append_user("U")
+    ctx.append_assistant("", calls)
+    ctx.append_tool_result("c", "r")
+    before, count = ctx.build_for_llm(), ctx.token_count
+    tool["function"]["parameters"]["properties"]["x"] = {"description": words(500)}
+    calls[0]["function"]["arguments"] = "changed"
+    ctx.tools[0]["function"]["name"] = "changed"
+    ctx.messages[1]["tool_calls"][0]["function"]["name"] = "changed"
+    ctx.build_for_llm()[1]["content"] = "changed"
+    assert ctx.build_for_llm() == before
+    assert ctx.token_count == count == count_payload(before, MODEL, [TOOL])
+
+
+# The learned correction
+
+
+def test_one_reply_teaches_the_servers_way_of_counting() -> None:
+    """A server whose tokenizer counts 1.7 times ours: after one reply the estimate is within 2 %."""
+    ctx = context()
+    ctx.append_user(words(300))
+    raw = count_payload(ctx.build_for_llm(), MODEL)
+    ctx.append_assistant("A", usage={"prompt_tokens": round(1.7 * raw)})
+    ctx.append_user(words(100))
+    raw = count_payload(ctx.build_for_llm(), MODEL)
+    assert abs(ctx.token_count - 1.7 * raw) < 0.02 * 1.7 * raw
+
+
+@pytest.mark.parametrize(
+    "usage", [None, {}, {"prompt_tokens": 0}, {"prompt_tokens": None}, {"prompt_tokens": -5}, "x"]
+)
+def test_a_usage_that_says_nothing_changes_nothing(usage: Any) -> None:
+    ctx = context()
+    ctx.append_user("U")
+    ctx.build_for_llm()
+    ctx.append_assistant("A", usage=usage)
+    assert ctx.correction == 1.0
+
+
+@pytest.mark.parametrize(("billed", "learned"), [(1, 0.5), (10**9, 5.0)])
+def test_an_absurd_usage_is_bounded(billed: int, learned: float) -> None:
+    ctx = context()
+    ctx.append_user("U")
+    ctx.build_for_llm()
+    ctx.append_assistant("A", usage={"prompt_tokens": billed})
+    assert ctx.correction == learned
+
+
+def test_usage_belongs_to_the_payload_that_was_built_last() -> None:
+    """A result that came after the build makes it another payload: its size would teach a wrong ratio."""
+    ctx = context()
+    ctx.append_user("U")
+    ctx.append_assistant("", [call("c")])
+    ctx.append_tool_result("c", "r")
+    ctx.build_for_llm()
+    ctx.append_assistant("", [call("d")])
+    ctx.append_tool_result("d", words(500))
+    ctx.append_assistant("A", usage={"prompt_tokens": 100})
+    assert ctx.correction == 1.0
+
+
+def test_an_overflow_by_the_correction_alone_resets_it() -> None:
+    """One absurd usage cannot lock the chat."""
+    ctx = context(600)
+    ctx.append_user("U")
+    ctx.build_for_llm()
+    ctx.append_assistant("A", usage={"prompt_tokens": 10**6})
+    ctx.append_user(words(300))
+    payload = ctx.build_for_llm()
+    assert ctx.correction == 1.0
+    assert not problems(payload, budget=600)
+
+
+def test_another_model_counts_anew_and_undo_brings_the_correction_back_for_the_same_model_only() -> None:
+    ctx = context()
+    text = "你好世界 " * 50
+    ctx.append_user(text)
+    ctx.build_for_llm()
+    ctx.append_assistant("A", usage={"prompt_tokens": 900})
+    assert ctx.correction > 1
+    learned = ctx.correction
+    ctx.configure(model="gpt-4")
+    assert ctx.correction == 1.0
+    assert (
+        ctx.token_count
+        == count_payload(ctx.build_for_llm(), "gpt-4")
+        != count_payload(ctx.build_for_llm(), MODEL)
+    )
+    ctx.append_user("U2")
+    ctx.rollback_last_user()
+    assert ctx.correction == 1.0
+    ctx.configure(model=MODEL)
+    assert ctx.correction == 1.0
+    ctx.append_user("U2")
+    ctx.build_for_llm()
+    ctx.append_assistant("A", usage={"prompt_tokens": 400})
+    assert ctx.correction not in {1.0, learned}
+    ctx.rollback_last_user()
+    assert ctx.correction == 1.0
+
+
+# Reasoning
+
+
+def test_reasoning_is_sent_back_only_when_it_is_asked_for() -> None:
+    ctx = context()
+    ctx.append_user("U")
+    ctx.append_assistant("", [call("c")], reasoning="I should look.")
+    ctx.append_tool_result("c", "r")
+    assert "reasoning_content" not in ctx.build_for_llm()[2]
+    count = ctx.token_count
+    ctx.configure(pass_reasoning=True)
+    assert ctx.build_for_llm()[2]["reasoning_content"] == "I should look."
+    assert ctx.token_count > count
+    step(ctx, "d")
+    ctx.append_assistant("A", reasoning="never the answer")
+    assert ctx.messages[-1] == {"role": "assistant", "content": "A"}
+
+
+# Briefs ahead
+
+
+class Recorder:
+    """A summarizer that says how many messages it has seen, and records each request."""
+
+    def __init__(self) -> None:
+        self.requests: list[list[str]] = []
+
+    def __call__(self, previous: str | None, dropped: list[dict[str, Any]], *, max_tokens: int) -> str:
+        self.requests.append([message["content"] for message in dropped])
+        return f"{len(self.requests)} briefs"
+
+
+def test_a_brief_ahead_covers_the_window_and_is_not_asked_again_when_that_is_dropped() -> None:
+    recorder = Recorder()
+    ctx = context(400, summarizer=recorder)
+    for number in range(3):
+        turn(ctx, f"U{number} {words(20)}", "A")
+    assert not ctx.brief_ahead(4)
+    assert ctx.brief_ahead(3)
+    assert ctx.covered_turns == 3
+    assert ctx.summary == "1 briefs"
+    assert len(ctx.messages) == 6
+    assert not ctx.brief_ahead(3)
+    while not ctx.compact_count:
+        turn(ctx, f"U{ctx.turn_count} {words(20)}", "A")
+    dropped = ctx.first_kept_turn - 1
+    asked = [text for request in recorder.requests[1:] for text in request]
+    assert not [text for text in asked if text.startswith(("U0", "U1", "U2"))]
+    assert (len(recorder.requests) == 1) == (dropped <= 3)
+
+
+def test_steps_that_were_summarized_do_not_cover_the_rest_of_their_turn() -> None:
+    recorder = Recorder()
+    ctx = context(600, summarizer=recorder)
+    ctx.append_user("the question")
+    number = 0
+    while not recorder.requests:
+        step(ctx, f"c{number}", result=f"result {number} {words(60)}")
+        ctx.build_for_llm()
+        number += 1
+    ctx.append_assistant("the answer")
+    recorder.requests.clear()
+    while not any("the question" in request for request in recorder.requests):
+        turn(ctx, words(60), "A")
+        assert ctx.turn_count < 20, "the question of the cut turn was never handed to the summarizer"
+    seen = next(request for request in recorder.requests if "the question" in request)
+    assert "the answer" in seen
+    assert not any(str(text).startswith("result 0") for text in seen)
+
+
+def test_requests_to_the_summarizer_are_bounded_and_say_what_they_leave_out() -> None:
+    """Half a budget's worth at most, the newest kept, the omission marked."""
+    sizes: list[int] = []
+    marks: list[str] = []
+
+    def refuse(previous: str | None, dropped: list[dict[str, Any]], *, max_tokens: int) -> str:
+        sizes.append(count_payload(dropped, MODEL))
+        marks.extend(text for message in dropped if "left out" in (text := message["content"]))
+        return ""
+
+    ctx = context(600, summarizer=refuse)
+    for number in range(60):
+        turn(ctx, f"{number} {words(40)}", words(30))
+    assert len(sizes) > 5
+    assert max(sizes) <= 300 + 40
+    assert marks
+
+
+# Facts
+
+
+def test_the_order_of_the_payload_is_that_of_the_design() -> None:
+    """Instructions, summary, facts; then pinned turns, the window, evidence, the question."""
+    facts = FactStore()
+    facts.write(Fact("name", "Ada", "user"))
+    ctx = context(700, system_prompt="INSTRUCTIONS", facts=facts, summarizer=lambda *_, max_tokens: "SUMMARY")
+    turn(ctx, "PINNED", "A", pinned=True)
+    while not ctx.summary:
+        turn(ctx, f"WINDOW {words(60)}", "A")
+    ctx.append_user("QUESTION", evidence=[("doc", "EVIDENCE")])
+    payload = ctx.build_for_llm()
+    everything = "\n".join(message["content"] for message in payload)
+    marks = [
+        "INSTRUCTIONS",
+        SUMMARY_HEADING,
+        "SUMMARY",
+        "Known about this user",
+        "Ada",
+        "PINNED",
+        "WINDOW",
+        "EVIDENCE",
+        "QUESTION",
+    ]
+    places = [everything.index(mark) for mark in marks]
+    assert places == sorted(places)
+    assert not problems(payload, budget=700)
+    assert sum(section.tokens for section in ctx.sections) == ctx.token_count
+
+
+def test_facts_stay_under_their_tenth_and_what_is_left_out_is_said() -> None:
+    facts = FactStore()
+    for number in range(200):
+        facts.write(Fact(f"key {number}", f"value number {number}", "user"))
+    ctx = context(1000, facts=facts)
+    ctx.append_user("U")
+    payload = ctx.build_for_llm()
+    sizes = {section.name: section for section in ctx.sections}
+    assert 0 < sizes["facts"].tokens <= 100 + 30
+    assert "left out" in sizes["facts"].note
+    assert not problems(payload, budget=1000)
+
+
+def test_facts_of_an_undone_turn_go_with_it() -> None:
+    facts = FactStore()
+    facts.write(Fact("city", "Oslo", "user"))
+    ctx = context(facts=facts)
+    before = ctx.build_for_llm()
+    ctx.append_user("I moved to Rome")
+    facts.write(Fact("name", "Ada", "turn-1", origin="model"))
+    assert "Ada" in ctx.build_for_llm()[0]["content"]
+    ctx.append_assistant("Noted.")
+    ctx.rollback_last_user()
+    assert facts.get("name") is None
+    assert ctx.build_for_llm() == before
+    turn(ctx, "U", "A")
+    facts.write(Fact("pet", "cat", "user"))
+    ctx.rollback_last_user()
+    assert facts.get("pet") is not None, "what the person said between turns is no part of a turn"
+
+
+def revoked_summary(facts: FactStore) -> tuple[ContextManager, Recorder]:
+    recorder = Recorder()
+    ctx = context(400, facts=facts, summarizer=recorder)
+    turn(ctx, f"bad {words(30)}", "A", evidence=[("bad.txt", "poison")])
+    while not ctx.summary:
+        turn(ctx, f"good {words(30)}", "A")
+    return ctx, recorder
+
+
+def test_38_a_revoked_source_takes_the_summary_out_until_it_is_written_anew() -> None:
+    """khora#1140: and the new one is written without the turns that carried the source."""
+    facts = FactStore()
+    ctx, recorder = revoked_summary(facts)
+    assert any(text.startswith("bad") for text in recorder.requests[0])
+    recorder.requests.clear()
+    facts.forget_source("bad.txt")
+    payload = ctx.build_for_llm()
+    assert ctx.summary is None
+    assert SUMMARY_HEADING not in payload[0]["content"]
+    while not ctx.summary:
+        turn(ctx, f"more {words(30)}", "A")
+    asked = [text for request in recorder.requests for text in request]
+    assert any(text.startswith("good") for text in asked)
+    assert not any(text.startswith("bad") for text in asked)
+
+
+def test_38_an_undo_does_not_bring_a_revoked_summary_back() -> None:
+    facts = FactStore()
+    ctx, _ = revoked_summary(facts)
+    turn(ctx, "U", "A")
+    facts.forget_source("bad.txt")
+    ctx.build_for_llm()
+    ctx.rollback_last_user()
+    ctx.build_for_llm()
+    assert ctx.summary is None
+
+
+def test_38_other_sources_leave_the_summary_alone() -> None:
+    facts = FactStore()
+    ctx, _ = revoked_summary(facts)
+    facts.write(Fact("x", "y", "elsewhere.txt", origin="document"))
+    facts.forget_source("elsewhere.txt")
+    ctx.build_for_llm()
+    assert ctx.summary is not None
+
+
+# Resuming
+
+
+def reopened(path: Path, session: str, **options: Any) -> ContextManager:
+    return context(history=ChatHistory(path).open_session(session), **options)
+
+
+def test_a_resumed_session_sends_what_it_would_have_sent(tmp_path: Path) -> None:
+    """Summary, cuts, pins, correction, counter: byte for byte, and without reading the whole log."""
+    path = tmp_path / "history.db"
+    summarizer = Recorder()
+    with ChatHistory(path) as history:
+        session = history.new_session()
+        ctx = context(500, history=session, summarizer=summarizer, keep_recent_turns=5)
+        turn(ctx, "PINNED", words(80), pinned=True)
+        for number in range(40):
+            ctx.append_user(f"{number} {words(15)}")
+            step(ctx, f"c{number}", result=words(20))
+            ctx.build_for_llm()
+            ctx.append_assistant(words(15), usage={"prompt_tokens": int(1.1 * ctx.token_count)})
+        expected = (ctx.build_for_llm(), ctx.token_count, ctx.compact_count, ctx.correction, ctx.compactions)
+    with ChatHistory(path) as history:
+        again = history.open_session(session.id)
+        ctx = context(500, history=again, summarizer=summarizer, keep_recent_turns=5)
+        assert (ctx.build_for_llm(), ctx.token_count, ctx.compact_count, ctx.correction) == expected[:4]
+        assert again.rows_read < 60
+        assert ctx.compactions == expected[4]
+        assert ctx.recovered is None
+
+
+def test_undo_after_resuming_reaches_back_across_compactions(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    states = []
+    with ChatHistory(path) as history:
+        session = history.new_session()
+        ctx = context(150, history=session)
+        for number in range(16):
+            states.append((ctx.messages, ctx.compact_count, ctx.token_count))
+            turn(ctx, f"U{number} {words(12)}", "A")
+    assert ctx.compact_count > 1
+    with ChatHistory(path) as history:
+        ctx = context(150, history=history.open_session(session.id))
+        while states:
+            assert ctx.rollback_last_user()
+            assert (ctx.messages, ctx.compact_count, ctx.token_count) == states.pop()
+        assert ctx.rollback_last_user() is None
+
+
+def test_13_an_undone_turn_does_not_come_back(tmp_path: Path) -> None:
+    """hermes-agent#41205: undo, quit, resume."""
+    path = tmp_path / "history.db"
+    with ChatHistory(path) as history:
+        session = history.new_session()
+        ctx = context(history=session)
+        turn(ctx, "stays", "A")
+        turn(ctx, "goes", "A")
+        ctx.rollback_last_user()
+    with ChatHistory(path) as history:
+        ctx = context(history=history.open_session(session.id))
+        assert [message["content"] for message in ctx.messages] == ["stays", "A"]
+        assert ctx.recovered is None
+
+
+@pytest.mark.parametrize("how_far", ["question", "call", "one result", "results"])
+def test_33_an_unanswered_turn_is_taken_back_and_offered(tmp_path: Path, how_far: str) -> None:
+    """pydantic-ai#4728: also row 9's "after a restart", wherever in the turn the program was killed."""
+    path = tmp_path / "history.db"
+    facts = FactStore(tmp_path / "facts.db")
+    history = ChatHistory(path)
+    session = history.new_session()
+    facts.session = session.id
+    ctx = context(history=session, facts=facts)
+    turn(ctx, "U1", "A1")
+    before = ctx.build_for_llm()
+    ctx.append_user("U2")
+    facts.write(Fact("name", "Ada", "turn-2", origin="model"))
+    if how_far != "question":
+        ctx.append_assistant("", [call("a"), call("b")])
+    for call_id in {"one result": ["b"], "results": ["a", "b"]}.get(how_far, []):
+        ctx.append_tool_result(call_id, "r")
+    history.close()
+    with ChatHistory(path) as history:
+        ctx = context(history=history.open_session(session.id), facts=facts)
+        assert ctx.recovered == "U2"
+        assert ctx.build_for_llm() == before
+        assert facts.get("name") is None
+        turn(ctx, "U2 again", "A2")
+    with ChatHistory(path) as history:
+        ctx = context(history=history.open_session(session.id), facts=facts)
+        assert [message["content"] for message in ctx.messages] == ["U1", "A1", "U2 again", "A2"]
+
+
+class FullDisk:
+    """A history whose disk is full from some moment on."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner, self.full = inner, False
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._inner, name)
+
+        def guarded(*arguments: Any, **options: Any) -> Any:
+            if self.full and name in {"open_turn", "append", "project", "undo"}:
+                raise OSError("the disk is full")
+            return method(*arguments, **options)
+
+        return guarded
+
+
+@pytest.mark.parametrize("calls", ["ask", "answer", "act"])
+def test_what_cannot_be_stored_is_not_said(tmp_path: Path, calls: str) -> None:
+    """Disk first: an append that fails leaves memory as it was, and the open turn can be taken back."""
+    with ChatHistory(tmp_path / "history.db") as history:
+        session = history.new_session()
+        disk = FullDisk(session)
+        ctx = context(history=disk)
+        turn(ctx, "U1", "A1")
+        if calls != "ask":
+            ctx.append_user("U2")
+        before = ctx.messages
+        disk.full = True
+        arguments: dict[str, Sequence[Any]] = {"ask": ("U2",), "answer": ("A2",), "act": ("", [call("c")])}
+        method = ctx.append_user if calls == "ask" else ctx.append_assistant
+        with pytest.raises(OSError, match="full"):
+            method(*arguments[calls])
+        assert ctx.messages == before
+        if calls != "ask":
+            assert ctx.rollback_last_user() == "U2"
+        with pytest.raises(OSError, match="full"):
+            ctx.rollback_last_user()
+        disk.full = False
+        turn(ctx, "U3", "A3")
+        assert [message["content"] for message in ctx.messages] == ["U1", "A1", "U3", "A3"]
+        rows = [message["content"] for _, message in session.messages_after(0)]
+        assert rows == ["U1", "A1", "U3", "A3"]
+
+
+def test_a_budget_below_the_question_names_its_parts() -> None:
+    ctx = context(300, tools=[TOOL], system_prompt=words(280))
+    ctx.append_user("U")
+    with pytest.raises(ContextOverflow, match="instructions"):
+        ctx.build_for_llm()
+
+
+def test_transcript_tells_everything_whether_or_not_it_is_sent(tmp_path: Path) -> None:
+    with ChatHistory(tmp_path / "history.db") as history:
+        ctx = context(120, history=history.new_session())
+        for number in range(20):
+            turn(ctx, f"U{number} {words(12)}", f"A{number}")
+        assert ctx.compact_count
+        told = [message["content"].split()[0] for message in ctx.transcript()]
+        assert told == [f"{who}{number}" for number in range(20) for who in "UA"]

@@ -127,21 +127,18 @@ def _number(value: object) -> Number:
         raise ToolError("the result is not a real number")
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ToolError(f"only numbers can be calculated with, not {type(value).__name__}")
-    if isinstance(value, float) and math.isnan(value):
-        raise ToolError("the result is not a number")
-    if (isinstance(value, float) and math.isinf(value)) or (
-        isinstance(value, int) and value.bit_length() > MAX_BITS
-    ):
+    within = value.bit_length() <= MAX_BITS if isinstance(value, int) else math.isfinite(value)
+    if not within:
         raise ToolError(TOO_LARGE)
     return value
 
 
-def _bounded(function: Callable[..., Any]) -> Callable[..., Number]:
-    """Let a function see only numbers within bounds, and return only such a number."""
+def _bounded(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a function see only numbers within bounds. Its result is looked at where it is used."""
 
     @functools.wraps(function)
-    def call(*values: object) -> Number:
-        return _number(function(*(_number(value) for value in values)))
+    def call(*values: object) -> Any:
+        return function(*(_number(value) for value in values))
 
     return call
 

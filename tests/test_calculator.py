@@ -226,6 +226,20 @@ def test_a_large_count_is_refused_before_it_is_worked_out(monkeypatch, name, cal
     assert refusal(call) == TOO_LARGE
 
 
+def test_a_common_multiple_does_not_grow_past_the_bound(monkeypatch):
+    """Each of its numbers is within bounds; together they would not be."""
+    lcm = math.lcm
+    sizes = []
+
+    def measured(a, b):
+        sizes.append(max(a.bit_length(), b.bit_length()))
+        return lcm(a, b)
+
+    monkeypatch.setattr(math, "lcm", measured)
+    assert refusal("lcm(2**9001, 3**8001, 5**5001, 7**4001, 11**3001)") == TOO_LARGE
+    assert max(sizes) <= MAX_BITS
+
+
 def test_every_function_and_operator_sees_only_bounded_numbers():
     """So the work is bounded by the length of the expression."""
     huge = 1 << (MAX_BITS + 1)

@@ -35,6 +35,14 @@ class Options(TypedDict):
     loud: NotRequired[bool]
 
 
+class Folder(pydantic.BaseModel):
+    files: list["File"] = []
+
+
+class File(pydantic.BaseModel):
+    inside: Folder | None = None
+
+
 class Tree(pydantic.BaseModel):
     children: list["Tree"] = []
 
@@ -59,12 +67,16 @@ def schema_of(function):
     return read_signature(function).schema
 
 
-def property_of(annotation):
+def annotated(annotation):
     def f(x):
         """Do it."""
 
     f.__annotations__ = {"x": annotation}
-    return schema_of(f)["properties"]["x"]
+    return f
+
+
+def property_of(annotation):
+    return schema_of(annotated(annotation))["properties"]["x"]
 
 
 def refusal(function, arguments):
@@ -168,6 +180,44 @@ def test_only_a_type_that_contains_itself_keeps_its_reference():
     }
 
 
+def test_types_that_contain_each_other_keep_their_references():
+    schema = schema_of(annotated(Folder))
+    assert schema["properties"]["x"] == {"$ref": "#/$defs/Folder"}
+    assert set(schema["$defs"]) == {"File", "Folder"}
+
+
+def test_a_docstring_may_take_several_lines_for_an_argument():
+    def f(x: int, y: int) -> None:
+        """Do it.
+
+        Args:
+            x: One of these
+                low: 1
+                high: 2
+
+                and nothing else.
+            y: The other.
+            z: Not a parameter.
+        """
+
+    properties = schema_of(f)["properties"]
+    assert properties["x"]["description"] == "One of these low: 1 high: 2 and nothing else."
+    assert properties["y"]["description"] == "The other."
+    assert list(properties) == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    "value", [float("nan"), object(), b"\xff", {object(): 1}], ids=["nan", "object", "bytes", "key"]
+)
+def test_a_default_that_json_cannot_say_is_left_out(value):
+    def f(x: Any = value) -> None:
+        """Do it."""
+
+    schema = schema_of(f)
+    assert schema["properties"] == {"x": {}}
+    assert "required" not in schema
+
+
 def test_any_parameter_name_will_do():
     """Names that pydantic keeps for itself are ordinary names here."""
 
@@ -196,11 +246,7 @@ def test_any_parameter_name_will_do():
     ],
 )
 def test_arguments_are_coerced(annotation, given, expected):
-    def f(x):
-        """Do it."""
-
-    f.__annotations__ = {"x": annotation}
-    assert read_signature(f).check(json.dumps({"x": given})) == {"x": expected}
+    assert read_signature(annotated(annotation)).check(json.dumps({"x": given})) == {"x": expected}
 
 
 def test_what_is_left_out_is_left_to_the_function():
@@ -249,6 +295,7 @@ def test_a_refusal_stays_short():
     assert len(text) < 1_000
     assert "and 48 more" in text
     assert len(refusal(add, "x" * 100_000)) < 400
+    assert len(refusal(annotated(Literal[tuple(map(str, range(5_000)))]), {"x": "y"})) < 1_200
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999"])

@@ -160,6 +160,7 @@ def test_an_unknown_tool_lists_the_names_and_the_nearest():
     assert registry.run("Addd", "{}") == ToolResult(
         "There is no tool 'Addd'. Did you mean add? The tools are: add, divide.", ok=False
     )
+    assert "Did you mean divide?" in registry.run("DIVIDE", "{}").content
     assert registry.run("weather", "{}").content == "There is no tool 'weather'. The tools are: add, divide."
     assert len(registry.run("x" * 10_000, "{}").content) < 200
     assert registry.run("\ud800\n", "{}").content.encode()
@@ -208,7 +209,8 @@ def test_endless_recursion_in_a_tool_is_its_failure():
 
 
 def test_the_text_of_an_exception_is_bounded():
-    assert len(returning(ValueError("x" * 1_000_000)).run("f", "{}").content) < 1_100
+    for error in (ValueError("x" * 1_000_000), ToolError("x" * 1_000_000)):
+        assert len(returning(error).run("f", "{}").content) < 1_100
 
 
 def test_control_c_gets_through():

@@ -204,10 +204,13 @@ class Brain:
         client = self._connected()
         import openai  # loaded by now
 
-        no_key = {} if self._api_key else {"Authorization": openai.Omit()}
-        # Typed loosely: which of the SDK's overloads applies depends on what is in `request`.
+        # Typed loosely: which of the SDK's overloads applies depends on what is in `request`. All of it goes
+        # as `extra_body`: each message given as `messages` is led through the SDK's type unions first, which
+        # changes nothing and takes 0.3 ms.
         create: Any = client.chat.completions.with_streaming_response.create
-        with create(**request, extra_headers=no_key) as response:
+        start = {name: request[name] for name in ("model", "stream") if name in request}
+        no_key = {} if self._api_key else {"Authorization": openai.Omit()}
+        with create(**start, messages=[], extra_body=request, extra_headers=no_key) as response:
             for event in wire.events(response.iter_bytes()):
                 if event.kind == "error":
                     raise self._reported(response, event.data)

@@ -220,6 +220,7 @@ class _Listener(socketserver.ThreadingTCPServer):
 def _handler(server: Server) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # or small writes wait 40 ms for an acknowledgment
 
         def setup(self) -> None:
             server.connections += 1
@@ -251,6 +252,9 @@ def _handler(server: Server) -> type[BaseHTTPRequestHandler]:
                 if step is HOLD:
                     self._hold()
                 elif step is RESET:
+                    server.closing.wait(
+                        0.2
+                    )  # or the reset overtakes what was sent, and the client reads none of it
                     linger = struct.pack("ii", 1, 0)
                     self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
                     self.connection.close()

@@ -70,14 +70,14 @@ STATUSES = [
                     "code": 400,
                     "type": "exceed_context_size_error",
                     "message": "x",
-                    "n_ctx": 512,
-                    "n_prompt_tokens": 900,
+                    "n_ctx": 4096,
+                    "n_prompt_tokens": 5000,
                 }
             }
         ),
         kind="context_length",
-        limit=512,
-        count=900,
+        limit=4096,
+        count=5000,
     ),
     row(
         "context: more than a minute's tokens",

@@ -251,8 +251,8 @@ TOOL_CALLS = [
     Row("arguments with single quotes", **arguments("{'at': 'sky'}"), calls=invalid("{'at': 'sky'}")),
     Row(
         "arguments nested without end",
-        **arguments('{"a":' * 20_000 + "}"),
-        calls=invalid('{"a":' * 20_000 + "}"),
+        **arguments('{"a":' * 1_500 + "}"),
+        calls=invalid('{"a":' * 1_500 + "}"),
     ),
     Row(
         "finish reason stop beside calls",

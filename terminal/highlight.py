@@ -7,14 +7,13 @@ therefore never depend on what follows, nor on how the text arrived.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 from terminal.cells import Line, Span, merged, plain
 
-MEMORY = 300
-"""Lines above that are read again to color one; keeps the cost of a line constant in a long block."""
+MEMORY = 80
+"""Lines that are read again at most to color one; keeps the cost of a line constant in a long block."""
 LONGEST_LINE = 1000
 """Characters in a line above which it is left plain: nobody reads it, and it would be slow."""
 
@@ -45,10 +44,9 @@ _STYLES = {
 class Highlighter:
     """The colors of one block of code. `line` is called with each complete line, in order."""
 
-    def __init__(self, language: str, above: Sequence[str] = ()) -> None:
-        """`above` are lines that were already colored."""
-        self._language, self._lexer = language, _lexer(language.lower())
-        self._above = list(above)
+    def __init__(self, language: str) -> None:
+        self._lexer = _lexer(language.lower())
+        self._above: list[str] = []
 
     def line(self, text: str) -> Line:
         """Returns the line as styled spans; without a known language as it is."""
@@ -65,14 +63,10 @@ class Highlighter:
         # A lexer may drop or change characters; what the model wrote goes before its colors.
         return line if plain(line) == text else [Span(text)]
 
-    def copy(self) -> Highlighter:
-        """Returns one that can be fed further without changing this one."""
-        return Highlighter(self._language, self._above)
-
     def _remember(self, text: str) -> None:
         self._above.append(text)
-        if len(self._above) >= MEMORY:
-            del self._above[: MEMORY // 2]
+        if len(self._above) >= MEMORY:  # the first line stays: it may be `<?php`
+            del self._above[1 : MEMORY // 2]
 
 
 @cache

@@ -107,7 +107,7 @@ class Markdown:
         self._items = list(self._items)
         self._table = [*self._table[:2], *self._table[2:][-TABLE_TAIL:]]
         self._wrapper = self._wrapper and self._wrapper.copy()
-        self._code = self._code and replace(self._code, highlighter=self._code.highlighter.copy())
+        self._code = self._code and replace(self._code, highlighter=Highlighter(""))
         self._source = "" if _MARKER.match(self._source) and not self._flowing else self._source[-20_000:]
         lines = self.finish()
         vars(self).update(saved)

@@ -105,14 +105,14 @@ def toolbar_line(bar: Toolbar, width: int, glyphs: Glyphs = UNICODE) -> Line:
     files = _files(bar.files, glyphs)
     for model_text, files_text in ((model, files), (model, _files(bar.files, glyphs, short=True)), ("", "")):
         for form in list(_meter_forms(bar.meter, glyphs))[:3]:
-            line = _joined([Span(model_text, "bold")], form, [Span(files_text)], glyphs=glyphs)
-            room = width - line_cells(line)
+            parts = [[Span(model_text, "bold")], form, [Span(files_text)]]
+            room = width - line_cells(_joined(parts, glyphs))
             if room < 0:
                 continue
             room -= cells(glyphs.dot)
             if title and room >= 8:  # less of a title says nothing
-                line = _joined(line, [Span(clip(title, room, glyphs.more), "italic")], glyphs=glyphs)
-            return line
+                parts.insert(2, [Span(clip(title, room, glyphs.more), "italic")])
+            return _joined(parts, glyphs)
     return meter_line(bar.meter, width, glyphs)
 
 
@@ -124,7 +124,7 @@ def _files(files: Sequence[str], glyphs: Glyphs, *, short: bool = False) -> str:
     return "+" + ", ".join(clip(one_line(name), 24, glyphs.more) for name in files)
 
 
-def _joined(*parts: Line, glyphs: Glyphs) -> Line:
+def _joined(parts: Sequence[Line], glyphs: Glyphs) -> Line:
     line: Line = []
     for part in parts:
         if line_cells(part):
@@ -140,12 +140,9 @@ def waiting_line(
     what = one_line(what)
     forms = [clock + stop for stop in (f"{glyphs.dot}Ctrl-C to stop", f"{glyphs.dot}Ctrl-C", "")]
     # What is going on may be cut, but not to a few letters; then the seconds and the key matter more.
-    named = [
-        f"{clip(what, room, glyphs.more)} {form}"
-        for form in forms[:2]
-        if (room := width - cells(form) - 1) >= 12
-    ]
-    text = next(form for form in [*(named if what else []), *forms, ""] if cells(form) <= width)
+    room = width - cells(forms[0]) - 1
+    named = [f"{clip(what, room, glyphs.more)} {forms[0]}"] if what and room >= 12 else []
+    text = next(form for form in [*named, *forms, ""] if cells(form) <= width)
     room = width - cells(text) - cells(glyphs.dot)
     if meter is None or room < cells(_count(meter, glyphs)) + 2:
         return [Span(text, "dim")]

@@ -18,7 +18,8 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.application import get_app
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
-from prompt_toolkit.filters import Condition
+from prompt_toolkit.enums import DEFAULT_BUFFER
+from prompt_toolkit.filters import Condition, has_focus
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory, ThreadedHistory
 from prompt_toolkit.input import Input
@@ -111,18 +112,19 @@ class Prompt:
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
+        typing = has_focus(DEFAULT_BUFFER)  # and not in the search field of Ctrl-R, which has its own keys
 
-        @keys.add("enter")
+        @keys.add("enter", filter=typing)
         def _(event: KeyPressEvent) -> None:
             event.current_buffer.validate_and_handle()
 
-        @keys.add("escape", "enter")
-        @keys.add("c-j")
+        @keys.add("escape", "enter", filter=typing)
+        @keys.add("c-j", filter=typing)
         def _(event: KeyPressEvent) -> None:
             event.current_buffer.insert_text("\n")
 
-        @keys.add("c-c")
-        @keys.add("<sigint>")
+        @keys.add("c-c", filter=typing)
+        @keys.add("<sigint>", filter=typing)
         def _(event: KeyPressEvent) -> None:
             buffer = event.current_buffer
             if buffer.text:

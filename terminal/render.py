@@ -252,7 +252,9 @@ class Renderer:
         glyphs, width = self.notes.glyphs, max(48, self.notes.width)
         took = f"{glyphs.dot}{event.seconds:.1f} s"
         # The arguments get half of the line at most, what came out of them gets the rest.
-        call = clip(self._calls.pop(event.call_id, event.name), max(16, width // 2), glyphs.more)
+        call = clip(
+            self._calls.pop(event.call_id, event.name), min(width // 2, self.notes.width - 4), glyphs.more
+        )
         mark, verdict = (glyphs.bullet, glyphs.arrow) if event.ok else (glyphs.failed, "failed:")
         head = f"{mark} {call} {verdict} "
         room = max(12, width - cells(head) - cells(took))

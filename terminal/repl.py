@@ -54,12 +54,11 @@ class Reader(Protocol):
         """
 
 
-def repl(reader: Reader, handle: Handler) -> None:
-    """Reads and handles messages until the person leaves.
+def repl(reader: Reader, handle: Handler, restore: str = "") -> None:
+    """Reads and handles messages until the person leaves; `restore` is in the first prompt.
 
     Ctrl-C never ends the program: it stops what is running, and the message comes back for editing.
     """
-    restore = ""
     while True:
         try:
             message = reader.read(restore)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -67,7 +68,7 @@ class Look:
         return UNICODE if self.unicode else ASCII
 
 
-def look_of(stream: TextIO, environ: Mapping[str, str], *, plain: bool = False) -> Look:
+def look_of(stream: TextIO | None, environ: Mapping[str, str], *, plain: bool = False) -> Look:
     """Finds out what `stream` can do. `plain` (the option --plain) allows lines of text and nothing else.
 
     Conventions: https://no-color.org (color only; bold and cursor stay), `TERM=dumb` (no sequence at all).
@@ -92,7 +93,7 @@ def is_tty(stream: TextIO | None) -> bool:
         return False
 
 
-def _writes_unicode(stream: TextIO, environ: Mapping[str, str]) -> bool:
+def _writes_unicode(stream: TextIO | None, environ: Mapping[str, str]) -> bool:
     encoding = (getattr(stream, "encoding", None) or "utf-8").lower().replace("-", "").replace("_", "")
     if not encoding.startswith("utf"):
         return False
@@ -126,11 +127,18 @@ class Screen:
     """One output. All methods make their text safe; `style` is a set of names such as "bold red"."""
 
     def __init__(
-        self, stream: TextIO, look: Look | None = None, *, size: Callable[[], tuple[int, int]] | None = None
+        self,
+        stream: TextIO | None,
+        look: Look | None = None,
+        *,
+        size: Callable[[], tuple[int, int]] | None = None,
     ) -> None:
-        """`size` returns columns and rows; without it the terminal is asked at every use."""
-        self.stream = stream
-        self.look = look_of(stream, os.environ) if look is None else look
+        """`size` returns columns and rows; without it the terminal is asked at every use.
+
+        A `stream` that is None, as `sys.stdout` is when it was closed (`>&-`), takes everything in silence.
+        """
+        self.stream = stream if stream is not None else io.StringIO()
+        self.look = look_of(self.stream, os.environ) if look is None else look
         self.bottom: Above | None = None
         self._size = size
 

@@ -16,7 +16,7 @@ def table_lines(
     """Lays out a table in at most `width` columns; long cells are wrapped."""
     count = len(headers)
     align = align.ljust(count, "l")
-    rows = [[*row[:count], *([[]] * (count - len(row)))] for row in rows]
+    rows = [_of_length(row, count) for row in rows]
     columns = [[headers[index], *(row[index] for row in rows)] for index in range(count)]
     wanted = [min(width, max(1, *map(_widest_line, column))) for column in columns]
     needed = [
@@ -30,6 +30,14 @@ def table_lines(
     for row in rows:
         lines += _row_lines(row, widths, align)
     return lines
+
+
+def _of_length(row: Sequence[Line], count: int) -> list[Line]:
+    """Returns the row with `count` cells: missing ones are empty, the last one takes what is too much."""
+    if len(row) <= count:
+        return [*row, *([[]] * (count - len(row)))]
+    last = [span for cell in row[count - 1 :] for span in [*cell, Span(" ")]]
+    return [*row[: count - 1], last]
 
 
 def _widest_line(cell: Line) -> int:

@@ -1,8 +1,8 @@
-"""A chat with a scripted model, for the terminal tests: `python tests/terminal_demo.py [--plain] [--delay S]`.
+"""A chat with a scripted model, for terminal tests: `python tests/terminal_demo.py [--plain] [--delay S]`.
 
 The message chooses the reply: `list`, `code`, `long`, `table`, `tool`, `think`, `retry`, `fail`, `wide`,
-`evil`, `compact`, `ask`, `hang`; anything else is echoed. `--delay` is the time between two pieces of text, so
-that a test can act in the middle of one.
+`evil`, `compact`, `ask`, `hang`; anything else is echoed. `--delay` is the time between two pieces of text,
+so that a test can act in the middle of one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ REPLIES = {
         for n in range(1, 31)
     )
     + "\nEnd of wide.",
-    "evil": "red \x1b[31mtext\x1b[0m, title \x1b]0;owned\x07, [bold]markup[/x] :smile: \x9b2J and \u202eoverride.",
+    "evil": "a \x1b[31mtext\x1b[0m, title \x1b]0;owned\x07, [bold]x[/x] :smile: \x9b2J and \u202eoverride.",
 }
 STATE = {"tokens": 1234, "compactions": 0}
 

@@ -8,8 +8,10 @@ show that the rare things (step cuts, overflows, undo across a compaction ...) r
 
 from __future__ import annotations
 
+import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from conversation import MODEL, call, problems
@@ -17,6 +19,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from context import ContextError, ContextManager, ContextOverflow
+from history import ChatHistory
+from memory import Fact, FactStore
 from tokens import count_payload
 
 FIRED: Counter[str] = Counter()
@@ -335,3 +339,57 @@ def _by_turn(payload: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
             turns.append([])
         turns[-1].append(message)
     return turns
+
+
+class KeptMachine(ContextMachine):
+    """The same conversations kept on disk, with facts, and with a restart at any moment."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.history = ChatHistory(Path(self.folder.name) / "history.db", synchronous="NORMAL")
+        self.facts = FactStore()
+        self.session = self.history.new_session()
+        self.facts.session = self.session.id
+
+    def make(self, **options: Any) -> ContextManager:
+        return super().make(**options, history=self.session, facts=self.facts)
+
+    def seen(self) -> tuple[Any, ...]:
+        return (*super().seen()[:-1], [(fact.key, fact.value, fact.source) for fact in self.facts.all()])
+
+    @precondition(lambda self: self.is_open())
+    @rule(key=st.sampled_from(["name", "city", "pet"]), value=st.integers(0, 9))
+    def learn(self, key: str, value: int) -> None:
+        """The model keeps a fact, which belongs to its turn."""
+        self.facts.write(Fact(key, f"value {value}", f"turn-{len(self.turns)}", origin="model"))
+        FIRED["fact"] += 1
+
+    @rule()
+    def restart(self) -> None:
+        """Close everything and come back: the payload is the one that was there."""
+        turn = self.turns.pop() if self.is_open() else None
+        before = turn.before if turn else self.seen()
+        count = None if turn else self.ctx.token_count
+        self.session.close()
+        stored = any(info.id == self.session.id for info in self.history.sessions())
+        self.session = self.history.open_session(self.session.id) if stored else self.history.new_session()
+        self.facts.session = self.session.id
+        self.facts.end_turn()
+        settings = {
+            "token_budget": self.ctx.token_budget,
+            "keep_recent_turns": self.ctx.keep_recent_turns,
+            "tools": self.ctx.tools,
+            "summarizer": self.ctx._summarizer,
+        }
+        self.ctx = self.make(**settings)
+        assert self.ctx.recovered == (clean(turn.question) if turn else None)
+        assert self.seen() == before
+        assert count is None or self.ctx.token_count == count
+        FIRED["restart"] += 1
+        FIRED["restart in an open turn"] += turn is not None
+
+    def teardown(self) -> None:
+        self.history.close()
+        self.facts.close()
+        self.folder.cleanup()

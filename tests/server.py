@@ -252,9 +252,8 @@ def _handler(server: Server) -> type[BaseHTTPRequestHandler]:
                 if step is HOLD:
                     self._hold()
                 elif step is RESET:
-                    server.closing.wait(
-                        0.2
-                    )  # or the reset overtakes what was sent, and the client reads none of it
+                    # A reset overtakes what was sent, and the client would read none of it.
+                    server.closing.wait(0.5)
                     linger = struct.pack("ii", 1, 0)
                     self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
                     self.connection.close()

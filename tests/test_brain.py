@@ -281,9 +281,9 @@ def test_a_stall_in_mid_stream_is_a_timeout(server: Server) -> None:
 def test_a_slow_stream_is_no_timeout(server: Server) -> None:
     """The limit is for the time between two bytes: here the whole takes longer than it."""
     server.play(
-        stream(b": thinking\n\n", 0.3, delta("Slow."), 0.3, b": thinking\n\n", 0.3, delta(finish="stop"))
+        stream(b": thinking\n\n", 0.4, delta("Slow."), 0.4, b": thinking\n\n", 0.4, delta(finish="stop"))
     )
-    with brain(server, timeout=0.8) as (client, _):
+    with brain(server, timeout=1.0) as (client, _):
         assert client.chat(HELLO).text == "Slow."
 
 

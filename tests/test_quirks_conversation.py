@@ -176,11 +176,14 @@ def test_500_turns_of_any_kind(tmp_path: Path) -> None:
     with (
         closing(history),
         Server() as server,
-        talking(server, context) as patient,
-        talking(server, context, timeout=0.2) as hasty,  # for the rows that stall
+        contextlib.ExitStack() as stack,
     ):
+        agents = {
+            timeout: stack.enter_context(talking(server, context, timeout))
+            for timeout in {row.timeout for row in rows}  # short for those that stall
+        }
         for number, row in enumerate(rows):
-            agent = hasty if row.timeout < 1 else patient
+            agent = agents[row.timeout]
             agent.brain.model = f"model-{number}"  # what a server refuses is remembered for each model
             context.configure(token_budget=BUDGET)
             server.play(*row.answers)

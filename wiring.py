@@ -115,7 +115,9 @@ class Chat:
         settings = self.settings
         if settings.compactor_path is not None:
             try:
-                return load_compactor(settings.compactor_path, self.ask_apart)
+                compactor = load_compactor(settings.compactor_path, self.ask_apart)
+                compactor.every_turns = settings.context_summary_every_turns
+                return compactor
             except PluginError as error:
                 self.notices.append(f"{error} The rolling summary is used instead.")
         return RollingSummary(

@@ -141,12 +141,18 @@ class Shell:
         self, text: str, *, pinned: bool = False, evidence: Sequence[tuple[str, str]] = ()
     ) -> Done | Failed:
         """Run one turn; returns its last event. Attached files go with it and stay attached if it fails."""
-        from agent import Done
+        from agent import Done, Failed
+        from history import HistoryError
+        from memory import FactError
 
         chat = self.chat
         evidence = [*chat.attached, *evidence]
-        with closing(chat.agent.run_turn(text, evidence=evidence, pinned=pinned)) as events:
-            last = self.renderer.play(events)
+        try:
+            with closing(chat.agent.run_turn(text, evidence=evidence, pinned=pinned)) as events:
+                last = self.renderer.play(events)
+        except (HistoryError, FactError) as error:  # nothing is said that cannot be kept
+            self.notes.error(str(error))
+            last = Failed("storage", str(error), "", text)
         self.failed = not isinstance(last, Done)
         if isinstance(last, Done):
             chat.traces.append(last.trace)

@@ -30,7 +30,7 @@ class Checklist:
             module = getattr(item, "module", None)
             promise = (getattr(function, "__doc__", None) or item.name).strip()
             title = (getattr(module, "__doc__", None) or "").strip().splitlines()[0]
-            case = item.name.partition("[")[2].rstrip("]")
+            case = item.name.partition("[")[2].rstrip("]").encode().decode("unicode_escape")
             self.promises[item.nodeid] = (title, " ".join(promise.split()) + (f" ({case})" if case else ""))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

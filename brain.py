@@ -122,6 +122,11 @@ class Brain:
         # (base URL, model) -> request fields that this server refuses for this model
         self._refused: dict[tuple[str, str], set[str]] = {}
 
+    @property
+    def takes_tools(self) -> bool:
+        """False once the server has refused tools for this model: none are sent, so none need be counted."""
+        return "tools" not in self._refused.get((self._base_url, self.model), ())
+
     def chat(self, payload: Payload, tools: Payload | None = None, max_tokens: int | None = None) -> Reply:
         """Sends the payload and waits for the whole reply. Raises `BrainError`."""
         return _last(self.stream(payload, tools, max_tokens))
@@ -220,7 +225,7 @@ class Brain:
                 assembly.complete |= event.kind != "chunk"
 
     def _connected(self) -> openai.OpenAI:
-        """The SDK's client, made once; its connections are kept between requests."""
+        """The SDK's client, made once."""
         import httpx2
         import openai  # here, because it takes 0.7 s and the prompt must not wait for it
 
@@ -232,7 +237,12 @@ class Brain:
                     base_url=self._base_url,
                     timeout=openai.Timeout(self._timeout, connect=self._connect_timeout),
                     max_retries=0,  # the SDK would sleep in silence; `stream` has a loop that can be seen
-                    http_client=openai.DefaultHttpxClient(event_hooks={"request": [self._stay]}),
+                    http_client=openai.DefaultHttpxClient(
+                        event_hooks={"request": [self._stay]},
+                        # A connection for each request: llama.cpp closes a kept one after a stream, and now
+                        # and then just when the next request is on its way.
+                        limits=httpx2.Limits(max_keepalive_connections=0),
+                    ),
                 )
             # No address; an unknown proxy scheme; no such SSL_CERT_FILE; SOCKS without the package for it.
             except (httpx2.InvalidURL, ValueError, OSError, ImportError) as error:

@@ -221,7 +221,10 @@ TROUBLES: dict[str, Trouble] = {
         "Sign in to the network when it asks for that, or check OPENAI_BASE_URL: it usually ends in /v1.",
     ),
     "not_chat": Trouble("server", "What came back is not a chat reply.", _ADDRESS),
-    "bad_json": Trouble("server", "The server sent a damaged piece of a reply.", _AGAIN),
+    "no_body": Trouble("empty", "The server sent an empty answer.", _ADDRESS, retry="an empty answer"),
+    "bad_json": Trouble(
+        "server", "The server sent a damaged piece of a reply.", _AGAIN, retry="a damaged answer"
+    ),
     "endless": Trouble("server", "The server sent a piece of more than {size}.", _ADDRESS),
 }
 

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections import deque
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 from failures import BrainError, fail
@@ -46,7 +45,7 @@ def events(pieces: Iterable[bytes]) -> Iterator[Event]:
     lines = _lines(pieces)
     first = next((line for line in lines if line.strip(b"\xef\xbb\xbf \t")), None)
     if first is None:
-        raise fail("empty")
+        raise fail("no_body")
     first = first.removeprefix(b"\xef\xbb\xbf")
     if re.match(rb"(data|event|id|retry|error)\s*:|:", first):
         yield from _stream(chain([first], lines))
@@ -108,8 +107,6 @@ def _stream(lines: Iterable[bytes]) -> Iterator[Event]:
             if event:
                 yield event
                 if event.kind == "done":
-                    # To the end of the body, or the connection could not be used again.
-                    deque(islice(lines, 100), maxlen=0)
                     return
     if (
         data

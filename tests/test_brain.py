@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from asking import HELLO, KEY, TOOLS, brain, failure
-from server import CUT, HOLD, RESET, Answer, Server, delta, error, event, says, stream
+from server import CUT, HOLD, RESET, Answer, Server, delta, error, event, message, plain, says, stream
 
 from brain import BrainError, ReasoningDelta, Reply, Retrying, ScriptedBrain, TextDelta, Usage
 
@@ -102,13 +102,13 @@ def test_a_megabyte_of_text_goes_out_whole(server: Server) -> None:
     assert server.requests[0].body["messages"][1]["content"] == text
 
 
-def test_the_connection_is_kept_for_the_next_request(server: Server) -> None:
-    """A new TLS handshake for every step of a tool loop would be felt."""
-    server.play(says("Yes."), says("Yes."), says("Yes."))
+def test_every_request_has_its_own_connection(server: Server) -> None:
+    """llama.cpp closes a kept one after a stream, sometimes just when the next request is on its way."""
+    server.play(says("Yes."), plain(message("Yes.")), says("Yes."))
     with brain(server) as (client, _):
         for _ in range(3):
             client.chat(HELLO)
-    assert server.connections == 1
+    assert server.connections == 3
 
 
 # ------------------------------------------------------------------------------------ retries

@@ -1,29 +1,23 @@
-"""Every failure is one sentence for a person, and README's troubleshooting lists them all.
-
-`python tests/test_failures.py` prints that list.
-"""
+"""Every failure is one sentence for a person with what to do; and what servers say is read as it is meant."""
 
 from __future__ import annotations
 
 import re
 import socket
 import ssl
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import failures
+import server_errors
+import wire
+from assembly import Assembly
+from failures import TROUBLES, BrainError, fail, from_exception
+
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))  # for the list, which is made outside pytest
-
-import failures  # noqa: E402
-import server_errors  # noqa: E402
-import wire  # noqa: E402
-from assembly import Assembly  # noqa: E402
-from failures import TROUBLES, BrainError, fail, from_exception  # noqa: E402
-
 KINDS = {"auth", "quota", "rate_limit", "timeout", "connection", "context_length", "not_found", "bad_request"}
 KINDS |= {"filtered", "empty", "server", "interrupted"}
 WHERE = failures.where("https://api.example.test/v1", "gpt-9", 60, 10, has_key=True)
@@ -113,6 +107,7 @@ CASES: dict[str, Callable[[], BrainError]] = {
     "reported": lambda: reported(200, {"error": {"message": "No luck"}}),
     "web_page": lambda: read(b"<!doctype html>"),
     "not_chat": lambda: read(b"It works!"),
+    "no_body": lambda: read(b""),
     "bad_json": lambda: read(b"data: {oops\n\n"),
     "endless": lambda: read(b"{" * (wire.MAX_PIECE + 1)),
 }
@@ -151,25 +146,6 @@ def test_hints_name_settings_that_exist() -> None:
     )
     assert named
     assert {name for name in named if name not in settings} == set()
-
-
-def test_readme_lists_every_failure() -> None:
-    """README's list is the one that this file prints."""
-    readme = ROOT / "README.md"
-    if not readme.exists():
-        pytest.skip("there is no README yet")
-    assert troubleshooting() in readme.read_text(encoding="utf-8"), (
-        "run `python tests/test_failures.py` and put its output into README.md"
-    )
-
-
-def troubleshooting() -> str:
-    """The table of README: what is said, and what to do."""
-    rows = ["| What it says | What to do |", "| --- | --- |"]
-    for trouble in TROUBLES.values():
-        sentence = re.sub(r" \(\{status\}\)|\{at\}", "", trouble.sentence)
-        rows.append(f"| {re.sub(r'{[a-z_]+}', '…', sentence)} | {trouble.hint} |")
-    return "\n".join(rows)
 
 
 # ------------------------------------------------------------------------------------ what servers say
@@ -309,7 +285,3 @@ def test_the_words_of_a_server_are_one_short_line() -> None:
 def test_tries_are_told_only_when_there_were_some() -> None:
     assert failures.after_tries(reported(500), 1).message == "The server failed (500)."
     assert str(failures.after_tries(reported(500), 3)) == "The server failed (500) (3 tries)."
-
-
-if __name__ == "__main__":
-    print(troubleshooting())

@@ -63,9 +63,9 @@ ENDS = [
     row("stalled after [DONE]", stream(delta(OK), "[DONE]", HOLD), timeout=1.0),
     row("cut, then whole", stream(CUT), says(OK), retried=1),
     row("bad JSON", stream(delta("Hel"), '{"choices": [{'), kind="server"),
-    row("bad JSON at once", stream("oops"), kind="server"),
+    row("bad JSON at once", *[stream("oops")] * 3, kind="server", retried=2),
     row("JSON that is no object", stream("7"), kind="server"),
-    row("deep JSON", stream("[" * 100_000), kind="server"),
+    row("deep JSON", *[stream("[" * 100_000)] * 3, kind="server", retried=2),
     row(
         "error object",
         stream(delta("Hel"), {"error": {"message": "GPU on fire", "code": 500}}),

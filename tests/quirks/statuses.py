@@ -192,8 +192,8 @@ STATUSES = [
         says="web page",
     ),
     row("200 with text", plain(b"It works!", content_type="text/plain"), kind="server", says="It works!"),
-    row("200 with nothing", Answer(200), kind="empty"),
-    row("200 with blanks", plain(b"\n\n"), kind="empty"),
+    row("200 with nothing", *[Answer(200)] * 3, kind="empty", retried=2),
+    row("200 with blanks", plain(b"\n\n"), says(OK), retried=1),
     row("200 with an error", plain({"error": {"message": "No luck"}}), kind="server", says="No luck"),
     row("200 with an error as text", plain({"error": "No luck"}), kind="server", says="No luck"),
     row(
@@ -206,7 +206,10 @@ STATUSES = [
     row("200 with null", plain(b"null"), kind="server"),
     row("200 with bytes", plain(b"\xff\x00\x01"), kind="server"),
     row(
-        "200 said to be compressed", Answer(200, [b"not gzip"], [("content-encoding", "gzip")]), kind="server"
+        "200 said to be compressed",
+        *[Answer(200, [b"not gzip"], [("content-encoding", "gzip")])] * 3,
+        kind="server",
+        retried=2,
     ),
     row(
         "redirect elsewhere",

@@ -18,8 +18,44 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from brain import BrainError, ChatModel, ReasoningDelta, Reply, Retrying, TextDelta
-from context import Compaction, ContextError, ContextManager
+from context import ContextError, ContextManager, ContextOverflow
+from events import (
+    Compacted,
+    Done,
+    Event,
+    Failed,
+    Notice,
+    RequestStarted,
+    RequestTrace,
+    ToolFinished,
+    ToolStarted,
+    ToolTrace,
+    TurnTrace,
+    Working,
+)
+from plugins import describe
 from tools import Tool, ToolRegistry, ToolResult
+
+__all__ = [
+    "Agent",
+    "Approve",
+    "Compacted",
+    "Compactor",
+    "Done",
+    "Event",
+    "Failed",
+    "Notice",
+    "ReasoningDelta",
+    "RequestStarted",
+    "RequestTrace",
+    "Retrying",
+    "TextDelta",
+    "ToolFinished",
+    "ToolStarted",
+    "ToolTrace",
+    "TurnTrace",
+    "Working",
+]
 
 SAME_FAILURES = 3
 """Identical failing calls in a row after which the model is asked to answer without tools."""
@@ -28,119 +64,6 @@ UNKNOWN_LIMIT_SHARE = 0.75
 REPLY_ROOM = 1024
 """Tokens left for the reply, at most a quarter of the limit, when a server names its context size."""
 
-
-@dataclass(frozen=True, slots=True)
-class RequestStarted:
-    """A request goes out; tokens are our corrected count of its prompt."""
-
-    number: int
-    tokens: int
-    budget: int
-
-
-@dataclass(frozen=True, slots=True)
-class Working:
-    """Something takes a while that is no reply: `what` is happening, for a progress line."""
-
-    what: str
-
-
-@dataclass(frozen=True, slots=True)
-class ToolStarted:
-    """A tool is about to run; arguments are the JSON text that the model wrote."""
-
-    call_id: str
-    name: str
-    arguments: str
-
-
-@dataclass(frozen=True, slots=True)
-class ToolFinished:
-    """A tool has run; the result is what the model will read."""
-
-    call_id: str
-    name: str
-    result: str
-    ok: bool
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Compacted:
-    """The payload was compacted."""
-
-    record: Compaction
-
-
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """One sentence that the person should see."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class RequestTrace:
-    """One request: estimated and billed tokens (None when the server did not say), and its time."""
-
-    estimated: int
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    seconds: float
-    finish_reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class ToolTrace:
-    """One tool call, in full."""
-
-    name: str
-    arguments: str
-    result: str
-    ok: bool
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class TurnTrace:
-    """What one turn did and took."""
-
-    requests: tuple[RequestTrace, ...] = ()
-    tools: tuple[ToolTrace, ...] = ()
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """The turn was answered; always the last event."""
-
-    text: str
-    trace: TurnTrace
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """The turn was taken back; always the last event. `text` is the question, for editing."""
-
-    kind: str
-    message: str
-    hint: str
-    text: str
-
-
-Event = (
-    TextDelta
-    | ReasoningDelta
-    | Retrying
-    | RequestStarted
-    | Working
-    | ToolStarted
-    | ToolFinished
-    | Compacted
-    | Notice
-    | Done
-    | Failed
-)
 
 Approve = Callable[[Tool, str], "bool | str"]
 """`approve(tool, arguments)` -> True, or False, or False with its reason as text for the model."""
@@ -153,19 +76,27 @@ class Compactor(Protocol):
         """Write it if it is due; tell whether it changed."""
 
 
-class EndlessToolsError(Exception):
-    """The model asked for tools again after they were taken away, and said nothing."""
-
-
 @dataclass(slots=True)
 class _Progress:
     """What is known of the turn so far."""
 
+    started: float
     requests: list[RequestTrace] = field(default_factory=list)
     tools: list[ToolTrace] = field(default_factory=list)
-    last_failure: tuple[str, str] | None = None
-    failures: int = 0
+    why_no_tools: str = ""
+    spoke: bool = False
+    """A piece of the reply that is coming in has been shown."""
     answer: str | None = None
+
+    def trace(self, now: float, failure: str = "") -> TurnTrace:
+        """What the turn did until now."""
+        return TurnTrace(tuple(self.requests), tuple(self.tools), now - self.started, failure)
+
+    def is_stuck(self) -> bool:
+        """Whether the last calls were one and the same, and failed every time."""
+        last = self.tools[-SAME_FAILURES:]
+        all_failed = len(last) == SAME_FAILURES and not any(each.ok for each in last)
+        return all_failed and len({(each.name, each.arguments) for each in last}) == 1
 
 
 class Agent:
@@ -209,6 +140,8 @@ class Agent:
 
     def offer_tools(self, *, on: bool = True) -> list[dict[str, Any]]:
         """Tell the context which tools go with the next request, so that they are counted; return them."""
+        # A model client that found out that its server takes no tools sends none.
+        on = on and getattr(self.brain, "takes_tools", True)
         schemas = self.registry.schemas() if on and self.registry is not None else []
         if schemas != self.context.tools:
             self.context.configure(tools=schemas)
@@ -219,56 +152,64 @@ class Agent:
     ) -> Generator[Event, None, None]:
         """Ask one question and yield what happens, `Done` or `Failed` last.
 
-        Use it in `contextlib.closing`: closing it early takes the turn back.
+        Use it in `contextlib.closing`: closing it early takes the turn back. Any other exception is a bug;
+        it takes the turn back and is raised.
 
         Args:
             text: the question.
             evidence: untrusted texts, or (name, text) pairs, that travel with it.
             pinned: keep the question in every later payload.
         """
-        started = self.clock()
         before = self.context.turn_count
-        progress = _Progress()
-        failure: Failed | None = None
+        progress = _Progress(self.clock())
+        failure = ("", "", "")
+        try:
+            try:
+                with self.shield():
+                    self.context.append_user(text, evidence=evidence, pinned=pinned)
+                yield from self._react(progress)
+            finally:
+                self._settle(before, progress)
+        except KeyboardInterrupt:
+            self._settle(before, progress)  # a second one may have come just before the first was settled
+            failure = ("interrupted", "Stopped.", "The question is back in the prompt.")
+        except BrainError as error:
+            failure = (error.kind, error.message, error.hint)
+        except ContextOverflow as error:
+            failure = ("context", str(error), "/context shows what takes the room.")
+        except ContextError as error:
+            failure = ("context", str(error), "")
+        if progress.answer is None:
+            yield Failed(*failure, text, progress.trace(self.clock(), failure[0]))
+            return
+        try:
+            yield from self._write_ahead()
+        except KeyboardInterrupt:
+            yield Notice("The summary was not written. Nothing was lost.")
+        yield Done(progress.answer, progress.trace(self.clock()))
+
+    def _settle(self, before: int, progress: _Progress) -> None:
+        """Leave a conversation that the next turn can use, and the count of what it will send."""
         try:
             with self.shield():
-                self.context.append_user(text, evidence=evidence, pinned=pinned)
-            yield from self._react(progress)
+                if progress.answer is None and self.context.turn_count > before:
+                    self.context.rollback_last_user()
+                self.offer_tools()
         except KeyboardInterrupt:
-            failure = Failed("interrupted", "Stopped.", "The question is back in the prompt.", text)
-        except BrainError as error:
-            failure = Failed(error.kind, error.message, error.hint, text)
-        except ContextError as error:
-            failure = Failed("context", str(error), "/context shows what takes the room.", text)
-        except EndlessToolsError:
-            message = "The model kept asking for tools after the step limit and gave no answer."
-            failure = Failed("server", message, "Ask again in smaller parts, or raise AGENT_MAX_STEPS.", text)
-        finally:
-            if progress.answer is None:
-                with self.shield():
-                    self._take_back(before)
-        if progress.answer is None:
-            assert failure is not None
-            yield failure
-            return
-        yield from self._write_ahead()
-        trace = TurnTrace(tuple(progress.requests), tuple(progress.tools), self.clock() - started)
-        yield Done(progress.answer, trace)
-
-    def _take_back(self, turn_count: int) -> None:
-        if self.context.turn_count > turn_count:
-            self.context.rollback_last_user()
+            self._settle(before, progress)  # to stop twice is to stop once
 
     def _react(self, progress: _Progress) -> Iterator[Event]:
         """Ask, act, ask again, until there is an answer."""
         for step in range(self.max_steps + 1):
-            tools_on = step < self.max_steps and progress.failures < SAME_FAILURES
-            if not tools_on and self.registry is not None and step:
-                yield Notice(self._why_no_tools(progress))
-            reply = yield from self._ask(self.offer_tools(on=tools_on), progress)
-            calls = reply.tool_calls if tools_on and reply.finish_reason != "length" else []
+            if step == self.max_steps:
+                progress.why_no_tools = f"{self.max_steps} steps are done (AGENT_MAX_STEPS)"
+            if step and progress.why_no_tools:
+                yield Notice(f"{progress.why_no_tools}; asking for an answer without tools.")
+            reply = yield from self._ask(progress)
+            cut_off = reply.finish_reason == "length"
+            calls = [] if cut_off or progress.why_no_tools else reply.tool_calls
             if not calls and not reply.text.strip():
-                raise EndlessToolsError
+                raise _no_answer(reply, progress.why_no_tools)
             with self.shield():
                 self.context.append_assistant(
                     reply.text, calls or None, reasoning=reply.reasoning, usage=reply.usage
@@ -276,80 +217,78 @@ class Agent:
                 if not calls:
                     progress.answer = reply.text
             if not calls:
-                if reply.finish_reason == "length":
+                if cut_off:
                     yield Notice("The reply was cut off at its length limit.")
                 return
             for call in calls:
                 yield from self._act(call, progress)
 
-    def _why_no_tools(self, progress: _Progress) -> str:
-        if progress.failures >= SAME_FAILURES:
-            return f"The same call failed {SAME_FAILURES} times; asking for an answer without tools."
-        return f"{self.max_steps} steps are done (AGENT_MAX_STEPS); asking for an answer without tools."
-
-    def _ask(self, tools: list[dict[str, Any]], progress: _Progress) -> Generator[Event, None, Reply]:
-        """Build, send, and pass the reply's pieces on; returns the reply.
+    def _ask(self, progress: _Progress) -> Generator[Event, None, Reply]:
+        """Send the conversation and pass the reply's pieces on; returns the reply.
 
         Two refusals are worth a second try with another payload: a prompt that is too long for this
-        server, and reasoning text that it wants back.
+        server, and reasoning text that it wants back. Not once a piece of the reply was read, though.
         """
         shrunk = reasoning_sent = False
         while True:
-            yield from self._build()
             try:
-                return (yield from self._send(tools, progress))
+                return (yield from self._send(progress))
             except BrainError as error:
-                if error.kind == "context_length" and not shrunk:
+                if error.kind == "context_length" and not (shrunk or progress.spoke):
                     shrunk = True
                     yield Notice(self._lower_budget(error))
-                elif error.needs_reasoning and not reasoning_sent:
+                elif error.needs_reasoning and not (reasoning_sent or progress.spoke):
                     reasoning_sent = True
                     with self.shield():
                         self.context.configure(pass_reasoning=True)
                 else:
                     raise
 
-    def _build(self) -> Generator[Event, None, None]:
-        """Make the payload fit, and say so when that took a compaction."""
+    def _send(self, progress: _Progress) -> Generator[Event, None, Reply]:
+        tools = self.offer_tools(on=not progress.why_no_tools)
+        payload = yield from self._build()
+        estimated = self.context.token_count
+        yield RequestStarted(len(progress.requests) + 1, estimated, self.context.token_budget)
+        started, progress.spoke = self.clock(), False
+        reply: Reply | None = None
+        ended = "interrupted"
+        try:
+            for event in self.brain.stream(payload, tools or None, self.max_tokens):
+                if isinstance(event, Reply):
+                    reply, ended = event, event.finish_reason
+                else:
+                    progress.spoke |= isinstance(event, TextDelta)
+                    yield event
+        except BrainError as error:
+            ended = error.kind
+            raise
+        finally:
+            bill = reply.usage if reply else None
+            prompt, completion = (bill.prompt_tokens, bill.completion_tokens) if bill else (None, None)
+            seconds = self.clock() - started
+            progress.requests.append(RequestTrace(estimated, prompt, completion, seconds, ended))
+        assert reply is not None, "a brain ends its stream with a Reply or raises"
+        # Where the server refused the tools just now, the bill must not be compared with a count of them.
+        self.offer_tools(on=not progress.why_no_tools)
+        return reply
+
+    def _build(self) -> Generator[Event, None, list[dict[str, Any]]]:
+        """Make the payload, and say so when it took a compaction to make it fit."""
         context = self.context
         before = context.compact_count
         if context.has_summarizer and context.token_count > context.token_budget:
             yield Working("summarizing")
-        context.build_for_llm()
+        payload = context.build_for_llm()
         if context.compact_count > before:
             yield Compacted(context.compactions[-1])
-
-    def _send(self, tools: list[dict[str, Any]], progress: _Progress) -> Generator[Event, None, Reply]:
-        payload = self.context.build_for_llm()
-        estimated = self.context.token_count
-        yield RequestStarted(len(progress.requests) + 1, estimated, self.context.token_budget)
-        started = self.clock()
-        reply: Reply | None = None
-        for event in self.brain.stream(payload, tools or None, self.max_tokens):
-            if isinstance(event, Reply):
-                reply = event
-            else:
-                yield event
-        assert reply is not None, "a brain ends its stream with a Reply or raises"
-        usage = reply.usage
-        progress.requests.append(
-            RequestTrace(
-                estimated,
-                usage.prompt_tokens if usage else None,
-                usage.completion_tokens if usage else None,
-                self.clock() - started,
-                reply.finish_reason,
-            )
-        )
-        return reply
+        return payload
 
     def _lower_budget(self, error: BrainError) -> str:
         """Lower the budget to what the server allows, in our own count, and say so."""
         count, old = self.context.token_count, self.context.token_budget
         limit = error.server_limit
         if limit:
-            room = self.max_tokens or min(REPLY_ROOM, limit // 4)
-            allowed = max(1, limit - room)
+            allowed = max(limit - (self.max_tokens or min(REPLY_ROOM, limit // 4)), limit // 4)
             # The server's count of this very prompt tells how its tokens compare with ours.
             new = allowed * count // error.server_count if error.server_count else allowed
         else:
@@ -363,45 +302,61 @@ class Agent:
         """Run one call and append its one result, whatever happens to it."""
         name, arguments = call["function"]["name"], call["function"]["arguments"]
         yield ToolStarted(call["id"], name, arguments)
+        refusal = self._refusal(name, arguments)
         started = self.clock()
-        result = self._run_tool(name, arguments)
-        seconds = self.clock() - started
-        if result.ok:
-            progress.last_failure, progress.failures = None, 0
-        else:
-            same = progress.last_failure == (name, arguments)
-            progress.failures = progress.failures + 1 if same else 1
-            progress.last_failure = (name, arguments)
+        result = ToolResult("(stopped)", ok=False)
+        try:
+            result = refusal or self._run(name, arguments)
+        finally:
+            progress.tools.append(ToolTrace(name, arguments, *result, self.clock() - started))
+        if progress.is_stuck():
+            progress.why_no_tools = f"The same call failed {SAME_FAILURES} times"
         with self.shield():
             self.context.append_tool_result(call["id"], result.content)
-        progress.tools.append(ToolTrace(name, arguments, result.content, result.ok, seconds))
-        yield ToolFinished(call["id"], name, result.content, result.ok, seconds)
+        yield ToolFinished(call["id"], name, *result, progress.tools[-1].seconds)
 
-    def _run_tool(self, name: str, arguments: str) -> ToolResult:
+    def _refusal(self, name: str, arguments: str) -> ToolResult | None:
+        """Ask the person, where a call needs that; return what the model is told if it may not run."""
+        tool = self.registry.get(name) if self.registry is not None else None
+        if tool is None or not tool.needs_approval or not tool.accepts(arguments):
+            return None  # nothing to ask: what is wrong with a call shows when it is run
+        verdict: bool | str = "no one is there to approve it"
+        if self.approve is not None:
+            verdict = self.approve(tool, arguments)
+        if verdict is True:
+            return None
+        reason = verdict or "the person did not allow it"
+        return ToolResult(f"{name} was not called: {reason}. Answer without it.", False)
+
+    def _run(self, name: str, arguments: str) -> ToolResult:
         if self.registry is None:
             return ToolResult(f"There is no tool {name!r}: no tools are on. Answer without them.", False)
-        tool = self.registry.get(name)
-        if tool is not None and tool.needs_approval:
-            verdict: bool | str = "no one is there to approve it; answer without it"
-            if self.approve is not None:
-                verdict = self.approve(tool, arguments)
-            if verdict is not True:
-                reason = f": {verdict}" if isinstance(verdict, str) else ""
-                return ToolResult(f"The person did not allow {name}{reason}.", False)
         return self.registry.run(name, arguments)
 
     def _write_ahead(self) -> Iterator[Event]:
         """Let the compactor write its brief. The turn is answered and stays so, whatever happens here."""
         if self.compactor is None:
             return
-        before = self.context.summary
+        context = self.context
+        summary, note = context.summary, context.summary_note
         yield Working("summarizing")
         try:
-            changed = self.compactor.compact_if_needed()
-        except KeyboardInterrupt:
-            yield Notice("The summary was not written; nothing was lost.")
+            self.compactor.compact_if_needed()
+        except Exception as error:  # noqa: BLE001 - a person's own compactor may raise anything
+            yield Notice(f"The summary was not written ({describe(error)}). Nothing was lost.")
             return
-        if changed and self.context.summary != before:
-            yield Notice(f"The summary now covers turns 1–{self.context.covered_turns}.")
-        elif self.context.summary_note:
-            yield Notice(f"The summary stays as it was: {self.context.summary_note}. Nothing was lost.")
+        if context.summary != summary:
+            yield Notice(f"The summary now covers turns 1–{context.covered_turns}.")
+        elif context.summary_note not in ("", note):
+            yield Notice(f"The summary stays as it was: {context.summary_note}. Nothing was lost.")
+
+
+def _no_answer(reply: Reply, why_no_tools: str) -> BrainError:
+    """The failure of a reply that says nothing and may call nothing."""
+    if reply.finish_reason == "length":
+        message = "The reply was cut off at its length limit before there was an answer."
+        return BrainError("empty", message, "Ask for something shorter.")
+    if not reply.tool_calls:
+        return BrainError("empty", "The model answered with nothing.", "Send it again.")
+    message = f"{why_no_tools}, and the model kept asking for tools instead of answering."
+    return BrainError("server", message, "Ask in smaller parts, or in other words.")

@@ -127,6 +127,14 @@ class Tool:
             },
         }
 
+    def accepts(self, arguments: str) -> bool:
+        """Whether a call with these arguments would run; what is wrong with others, `run` says."""
+        try:
+            self.signature.check(arguments)
+        except Exception:  # noqa: BLE001 - whatever stops the check stops the call
+            return False
+        return True
+
 
 class ToolRegistry:
     """The tools that a model is offered, by name, and the one place where they run.

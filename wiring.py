@@ -49,7 +49,7 @@ class Chat:
     Attributes:
         notices: sentences for the person that came up while the parts were made.
         attached: (name, text) pairs that go with the next question.
-        traces: what each turn of this run did, oldest first.
+        traces: what each turn of this run did, oldest first, failed ones included.
     """
 
     def __init__(
@@ -225,6 +225,7 @@ class Chat:
         """Ask another model from now on."""
         self.brain.model = model
         self.context.configure(model=model)
+        self.agent.offer_tools()  # what the last model refused, this one may take
 
     def close(self) -> None:
         """Close files and connections."""
@@ -288,7 +289,7 @@ class Chat:
         """Sums over the turns of this run: requests, tool calls, estimated and billed tokens, seconds."""
         requests: list[RequestTrace] = [request for trace in self.traces for request in trace.requests]
         return {
-            "turns": len(self.traces),
+            "turns": sum(not trace.failure for trace in self.traces),
             "requests": len(requests),
             "tools": sum(len(trace.tools) for trace in self.traces),
             "estimated": sum(request.estimated for request in requests),

@@ -6,6 +6,7 @@ by the first line, or by the toolbar once a thread has loaded the modules and th
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
@@ -141,7 +142,7 @@ class Shell:
         self, text: str, *, pinned: bool = False, evidence: Sequence[tuple[str, str]] = ()
     ) -> Done | Failed:
         """Run one turn; returns its last event. Attached files go with it and stay attached if it fails."""
-        from agent import Done, Failed
+        from agent import Done, Failed, TurnTrace
         from history import HistoryError
         from memory import FactError
 
@@ -152,10 +153,10 @@ class Shell:
                 last = self.renderer.play(events)
         except (HistoryError, FactError) as error:  # nothing is said that cannot be kept
             self.notes.error(str(error))
-            last = Failed("storage", str(error), "", text)
+            last = Failed("storage", str(error), "", text, TurnTrace(failure="storage"))
         self.failed = not isinstance(last, Done)
+        chat.traces.append(last.trace)
         if isinstance(last, Done):
-            chat.traces.append(last.trace)
             chat.attached.clear()
         self.say_notices()
         return last
@@ -180,7 +181,10 @@ class Shell:
     def _approve(self, tool: Tool, arguments: str) -> bool | str:
         if self._approve_all or tool.name in self._approved:
             return True
-        self.notes.say(f"{tool.name} wants to run with {arguments}", "yellow")
+        given = json.loads(arguments)
+        self.notes.say(f"{tool.name} wants to run{' with' if given else ', without arguments'}", "yellow")
+        for name, value in given.items():  # in full, and without the escapes that could hide what it says
+            self.notes.say(f"{name} = {json.dumps(value, ensure_ascii=False)}", indent=2)
         answer = self.notes.ask("Allow it?", ["yes", "no", "always this session"])
         if answer.startswith("always"):
             self._approved.add(tool.name)

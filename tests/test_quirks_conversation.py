@@ -90,7 +90,8 @@ def filler(number: int) -> str:
 
 def state(context: ContextManager) -> str:
     """All that a failed turn must leave as it was."""
-    seen = [context.messages, list(context.transcript()), context.token_count, context.correction]
+    # Not the count: tools that the server refuses are counted no more, whatever became of the turn.
+    seen = [context.messages, list(context.transcript()), context.correction, context.compact_count]
     return json.dumps([*seen, context.turn_count, context.summary])
 
 

@@ -70,7 +70,7 @@ def _pieces(text: str) -> Iterator[str]:
     while len(text) - start > MAX_CHUNK:
         stop = start + MAX_CHUNK
         for width in (200, MAX_CHUNK):  # the last break is nearly always among the last few characters
-            breaks = [found.end() for found in _BREAK.finditer(text, max(start, stop - width), stop + 1)]
+            breaks = [found.end() for found in _BREAK.finditer(text, max(start, stop - width), stop)]
             if breaks:
                 stop = breaks[-1]
                 break
@@ -411,13 +411,12 @@ class Counters:
         name = encoding_name(model)
         if name not in self._counters:
             with self._lock:
-                if name not in self._counters:  # another thread may have loaded it while we waited
-                    self._counters[name] = self._first_found(name)
+                self._counters[name] = self._first_found(name)
         return self._counters[name]
 
     def _first_found(self, name: str) -> TokenCounter:
         for candidate in (name, *(other for other in _VOCABULARIES if other != name)):
-            if candidate in self._counters:
+            if candidate in self._counters:  # also when another thread loaded it while this one waited
                 return self._counters[candidate]
             encode = self._load(candidate)
             if encode is not None:

@@ -282,10 +282,15 @@ class ChatHistory:
             self.notices.append(f"Old text could not be erased and will be at a later start: {error}")
 
     def _finish_erasing(self) -> None:
-        if self._database.compact():
+        """Clear the file of what deleted rows left behind; the rows themselves are gone already."""
+        try:
+            done, reason = self._database.compact(), "another terminal was busy"
+        except HistoryError as error:
+            done, reason = False, str(error)
+        if done:
             self._database.write(lambda conn: conn.execute("DELETE FROM meta WHERE name = 'erasing'"))
         else:
-            self.notices.append("Another terminal was busy: erased text leaves the disk at the next start.")
+            self.notices.append(f"The last traces of deleted text leave the file at the next start: {reason}")
 
 
 def _any(conn: sqlite3.Connection, source: str, value: float | str) -> bool:

@@ -87,7 +87,7 @@ class SearchIndex:
         if not self._available():
             return self._search_without_index(query, limit, session), loosen(phrases)
         for attempt, operator in ((phrases, " AND "), (loosen(phrases), " OR ")):
-            found = None if attempt else []
+            found: list[Found] | None = None if attempt else []
             while found is None:
                 self.catch_up(progress)
                 found = self._match(operator.join(map(_quoted, attempt)), limit, session, now)

@@ -40,7 +40,7 @@ def sentences(path: Path) -> Iterator[None]:
 def _sentence(path: Path, error: sqlite3.Error) -> str:
     match code(error):
         case sqlite3.SQLITE_FULL:
-            return f"The disk is full, so nothing was saved to {path}: free some space and try again."
+            return f"The disk is full, so {path} was left as it was: free some space and try again."
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
             return f"The history {path} cannot be written to: {ELSEWHERE}."
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:

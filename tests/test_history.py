@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 import export
 from history import UNDONE_DAYS, ChatHistory, HistoryError
 from session import clean_title
-from storage import Database
+from storage import Database, FileLock, locks
 from storage.database import CHECKPOINT_ROWS
 
 ROOT = Path(__file__).parent.parent
@@ -253,6 +254,12 @@ def test_an_interrupt_just_after_the_commit_is_found_out_about(
     session.open_turn(1, user("second"), {"view": "1"})
     assert content(session) == [(1, user("second"))]
     assert session.parts() == {"view": "1"}
+    with monkeypatch.context() as patch:
+        patch.setattr(Database, "write", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            session.project(1, {"view": "2"})
+    session.project(1, {"view": "1"})
+    assert sql(history._database.path, "SELECT value FROM parts") == [("1",)]
 
 
 def test_the_write_ahead_file_does_not_grow_without_end(path: Path) -> None:
@@ -354,6 +361,41 @@ def test_a_killed_terminal_owns_nothing(path: Path) -> None:
             assert history.open_session(session_id).last_turn() == 1
 
 
+def test_a_lock_whose_file_its_last_owner_removed_is_taken_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between opening the file and locking it: otherwise two terminals would own one session."""
+    lock, rival = FileLock(tmp_path / "x.lock"), FileLock(tmp_path / "x.lock")
+    real = locks.fcntl.flock
+
+    def slow(fd: int, operation: int) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(locks.fcntl, "flock", real)
+            lock.path.unlink(missing_ok=True)
+        monkeypatch.setattr(locks.fcntl, "flock", real)
+        real(fd, operation)
+
+    monkeypatch.setattr(locks.fcntl, "flock", slow)
+    assert lock.exclusive()
+    assert not rival.exclusive()
+    lock.release(remove=True)
+    assert rival.exclusive()
+    rival.release()
+
+
+def test_several_threads_can_use_one_history(history: ChatHistory) -> None:
+    """The spinner, a tool and the conversation may all be threads of one program."""
+
+    def work(number: int) -> int:
+        session = history.new_session()
+        talk(session, 10, f"thread {number}")
+        history.search(f"{number}")
+        return len(content(session))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(work, range(8))) == [20] * 8
+
+
 @pytest.mark.parametrize(
     ("text", "title"),
     [
@@ -433,6 +475,7 @@ def test_deleting_a_session_takes_every_byte_of_it(path: Path, other_terminal: b
         doomed.undo(40)
         talk(kept, 5, "kept {turn}")
     assert files_with(path.parent, question)
+    size = path.stat().st_size
     with ChatHistory(path) as history:
         other = ChatHistory(path) if other_terminal else None
         if other is not None:
@@ -451,6 +494,7 @@ def test_deleting_a_session_takes_every_byte_of_it(path: Path, other_terminal: b
             talk(own, 1)
             other.close()
     assert files_with(path.parent, *secrets) == []
+    assert path.stat().st_size < 0.8 * size
 
 
 def test_erasing_that_was_cut_short_is_finished_by_the_next_start(
@@ -462,8 +506,9 @@ def test_erasing_that_was_cut_short_is_finished_by_the_next_start(
         with monkeypatch.context() as patch:
             patch.setattr(Database, "compact", lambda _: False)
             history.delete_session(session.id)
-        assert "at the next start" in history.notices[0]
+        assert "at the next start: another terminal was busy" in history.notices[0]
         assert history.sessions() == []
+    assert files_with(path.parent, "zqsecret") == []  # deleted rows are zeros already
     compacted = []
     real = Database.compact
     monkeypatch.setattr(Database, "compact", lambda self: compacted.append(1) or real(self))

@@ -27,7 +27,7 @@ def path(tmp_path: Path) -> Path:
 
 def filled(path: Path, turns: int = 40) -> str:
     """A closed history with one session of this many turns, long enough for several pages; its id."""
-    with ChatHistory(path) as history:
+    with ChatHistory(path, synchronous="NORMAL") as history:  # quicker; the file is the same
         session = history.new_session()
         talk(session, turns, "number {turn} " + "filler " * 40)
         return session.id
@@ -384,7 +384,7 @@ def test_a_full_disk_changes_nothing_and_can_be_made_room_on(path: Path) -> None
             lambda: session.append(3, assistant("x" * 20_000), {"view": "4"}),
             lambda: session.project(3, {"view": "x" * 20_000}),
         ):
-            with pytest.raises(HistoryError, match="The disk is full, so nothing was saved"):
+            with pytest.raises(HistoryError, match="The disk is full, so .* was left as it was"):
                 write()
             assert (content(session), session.parts()) == before
         with pytest.raises(HistoryError, match="The disk is full"):

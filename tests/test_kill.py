@@ -124,7 +124,7 @@ def test_the_kill_test_notices_a_log_that_commits_late(path: Path) -> None:
 
 def statements() -> Iterator[int]:
     """SQL statements before which a child dies: some, from a place that the seed chooses; or all."""
-    every = 1 if KILLS >= 100 else 7
+    every = 1 if KILLS >= 100 else 5
     return itertools.count(SEED % every, every)
 
 
@@ -149,7 +149,7 @@ def test_a_deletion_that_is_killed_happened_or_did_not_and_leaves_no_bytes(path:
         assert files_with(path.parent, f"zqsecret{statement}") == []
         if child.returncode == 0:
             break
-    assert gone > 1
+    assert gone >= 1
 
 
 def test_a_migration_that_is_killed_is_done_by_the_next_start(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """What holds for every test: no network, no settings and no files of the person who runs it.
 
-`LIVE=1` opens the network and gives the tests marked `live` the person's own settings. The others stay sealed.
+`LIVE=1` opens the network and gives tests marked `live` the settings of the person. The others stay sealed.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def _check(event: str, args: tuple[Any, ...]) -> None:
     if isinstance(host, bytes):
         host = host.decode("ascii", "replace")
     if isinstance(host, str) and not is_loopback(host):
-        raise NetworkBlocked(f"a test reached for {host}, but tests talk to this machine alone (LIVE=1 opens)")
+        raise NetworkBlocked(f"a test reached for {host}, but tests talk to this machine alone (see LIVE)")
 
 
 def install() -> None:

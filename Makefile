@@ -1,0 +1,69 @@
+# One command for each chore, with the same names here and in CI. `make` alone lists them.
+
+PYTHON ?= python3
+JOBS ?= auto
+
+# A finished .venv holds a stamp, named after the checksum of what it was made of: this folder (a copied or moved
+# .venv is broken), its Python, and the requirements. Without its stamp it is made anew.
+sum = { pwd -P; .venv/bin/python -V; cat $(1); } 2>&1 | cksum | tr ' ' -
+run_stamp = .venv/ready-to-run-$$($(call sum,requirements.txt))
+test_stamp = .venv/ready-to-test-$$($(call sum,requirements.txt requirements-dev.txt))
+RUN := $(shell echo "$(run_stamp)")
+TEST := $(shell echo "$(test_stamp)")
+
+# Somebody named a Python, and .venv has another one: `make test PYTHON=python3.13`.
+ifneq ($(origin PYTHON),file)
+ifneq ($(shell $(PYTHON) -V 2>&1),$(shell .venv/bin/python -V 2>&1))
+ANEW := yes
+.PHONY: $(RUN) $(TEST)
+endif
+endif
+
+.PHONY: help chat test acceptance mutants lint clean
+
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
+
+# The chat is a job of its own, so that Ctrl-C reaches it alone: make would end after it. Ctrl-Z does nothing, for
+# make would end then too, and nobody could bring the chat back.
+chat: $(RUN) ## open the chat; with arguments: make chat ARGS="--help"
+	@trap '' TSTP; if [ -t 0 ]; then set -m; fi; .venv/bin/python main.py $(ARGS)
+
+test: $(TEST) ## run all tests; some of them: make test ARGS="-k budget"
+	@.venv/bin/python -m pytest -n $(JOBS) $(ARGS)
+
+acceptance: $(TEST) ## show what each lesson must achieve, as a checklist
+	@.venv/bin/python tests/acceptance/checklist.py $(ARGS)
+
+mutants: $(TEST) ## put faults into the context engine: the tests must find each
+	@.venv/bin/python tests/mutants.py $(ARGS)
+
+lint: $(TEST) ## check style and types
+	@.venv/bin/python -m ruff check .
+	@.venv/bin/python -m ruff format --check .
+	@.venv/bin/python -m mypy
+
+clean: ## remove what can be made again; .env and your conversations stay
+	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -prune -exec rm -rf {} +
+
+$(RUN):
+	$(call install,requirements.txt)
+	@touch "$(run_stamp)"
+
+$(TEST):
+	$(call install,requirements-dev.txt)
+	@touch "$(run_stamp)" "$(test_stamp)"
+
+# Whatever ends this early leaves no stamp behind. --no-user: pip's settings may say "user", which .venv refuses.
+define install
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { \
+	  echo 'No Python that can make environments. On Debian or Ubuntu: sudo apt install python3-venv make git'; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "$$($(PYTHON) -V) is too old, 3.11 is needed. If you have it elsewhere: make PYTHON=python3.12 chat"; exit 1; }
+	@echo 'installing (once, about a minute) ...'
+	@test -z "$(ANEW)" && test -e "$(run_stamp)" || { rm -rf .venv && $(PYTHON) -m venv .venv; }
+	@rm -f .venv/ready-*
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input --no-user -r $(1) \
+	  >.venv/pip.log 2>&1 || { cat .venv/pip.log; exit 1; }
+endef

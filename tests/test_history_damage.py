@@ -384,7 +384,7 @@ def test_a_full_disk_changes_nothing_and_can_be_made_room_on(path: Path) -> None
             lambda: session.append(3, assistant("x" * 20_000), {"view": "4"}),
             lambda: session.project(3, {"view": "x" * 20_000}),
         ):
-            with pytest.raises(HistoryError, match="The disk is full, so .* was left as it was"):
+            with pytest.raises(HistoryError, match=r"The disk is full, so .* was left as it was"):
                 write()
             assert (content(session), session.parts()) == before
         with pytest.raises(HistoryError, match="The disk is full"):

@@ -278,21 +278,21 @@ class Screen:
 
 
 @contextlib.contextmanager
-def quiet_pipe(*streams: TextIO) -> Iterator[None]:
+def quiet_pipe(*streams: TextIO | None) -> Iterator[None]:
     """Ends quietly when the reader of our output has gone (`| head -1`): what is still unwritten is dropped.
 
     Raises SystemExit(141), as a shell reports a program that a closed pipe has ended (128 + SIGPIPE).
     """
     try:
         yield
-        for stream in streams:
+        for stream in filter(None, streams):
             stream.flush()
     except OSError as error:
         if error.errno not in {errno.EPIPE, errno.EIO}:  # EIO: the terminal itself was closed
             raise
         # The interpreter flushes stdout once more on its way out and would report the error after all.
         void = os.open(os.devnull, os.O_WRONLY)
-        for stream in streams:
+        for stream in filter(None, streams):
             with contextlib.suppress(OSError, ValueError):
                 os.dup2(void, stream.fileno())
         raise SystemExit(141) from None

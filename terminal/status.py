@@ -167,4 +167,6 @@ class Bottom:
         self._drawn, self._drawn_at = True, now
         text = "\n".join(self._screen.paint(clip_line(row, width, self._screen.glyphs.more)) for row in rows)
         up = f"\x1b[{len(rows) - 1}A" if len(rows) > 1 else ""
-        return f"\x1b[?25l{text}\r{up}"
+        # Without automatic wrapping each row stays one row, also in a window that has just become narrower
+        # and has not told us yet; otherwise we would not get back to the first of them.
+        return f"\x1b[?25l\x1b[?7l{text}\x1b[?7h\r{up}"

@@ -49,6 +49,8 @@ class Settings:
     model: str
     timeout: float
     connect_timeout: float
+    max_tokens: int
+    """0: no limit is sent."""
     system_prompt: str
     context_token_budget: int
     context_keep_recent_turns: int
@@ -203,6 +205,8 @@ VARIABLES = (
         "How long the server may send nothing before the reply counts as failed."),
     Variable("OPENAI_CONNECT_TIMEOUT", "connect_timeout", 10.0, _number, "seconds", 0.1, 600,
         "How long it may take to reach the server."),
+    Variable("OPENAI_MAX_TOKENS", "max_tokens", 0, _number, "tokens", 0, 1_000_000,
+        "How long a reply may be. 0: as long as the server lets it be."),
     Variable("SYSTEM_PROMPT", "system_prompt", DEFAULT_SYSTEM_PROMPT, _prompt, "text", None, None,
         "The instructions that every request begins with."),
     Variable("CONTEXT_TOKEN_BUDGET", "context_token_budget", 8000, _number, "tokens", 256, 10_000_000,

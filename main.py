@@ -63,13 +63,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code."""
     options = make_parser().parse_args(arguments)
     from config import ConfigError, load_settings
-    from terminal.screen import Screen, look_of, quiet_pipe
 
     try:
         settings = load_settings(vars(options))
     except ConfigError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    return start(options, settings)
+
+
+def start(options: argparse.Namespace, settings: Settings) -> int:
+    """Run the program with settings that are checked already, and return its exit code."""
+    from terminal.screen import Screen, look_of, quiet_pipe
+
     out = Screen(sys.stdout, look_of(sys.stdout, os.environ, plain=options.plain))
     notes = Screen(sys.stderr, look_of(sys.stderr, os.environ, plain=options.plain))
     with quiet_pipe(sys.stdout, sys.stderr):

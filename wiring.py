@@ -139,6 +139,7 @@ class Chat:
             self.brain,
             self.registry if self.tools_on else None,
             max_steps=self.settings.agent_max_steps,
+            max_tokens=self.settings.max_tokens or None,
             approve=approve,
             shield=shield,
             compactor=self.compactor if self.summary_on else None,

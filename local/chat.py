@@ -85,8 +85,9 @@ class LocalServer(AbstractContextManager["LocalServer"]):
         assert self._process.stdout is not None
         address = self._process.stdout.readline().decode().strip()
         if not address:
-            self._process.wait()
-            raise LocalError(f"The local server did not start: {self._last_words()}")
+            last_words = self._last_words()
+            self._stop()
+            raise LocalError(f"The local server did not start: {last_words}")
         with urllib.request.urlopen(f"{address}/props", timeout=30) as reply:  # noqa: S310 - our own loopback
             settings = json.load(reply)["default_generation_settings"]
         self.url, self.context_tokens = f"{address}/v1", settings["n_ctx"]
@@ -96,12 +97,16 @@ class LocalServer(AbstractContextManager["LocalServer"]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Stop the server: its standard input ends."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
+        self._stop()
+
+    def _stop(self) -> None:
+        with self._process as process:  # closes the pipes, and so ends the server
+            assert process.stdin is not None
+            process.stdin.close()
+            try:
+                process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                process.kill()
         self._log.close()
 
     @property

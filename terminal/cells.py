@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from wcwidth import wcwidth
@@ -42,8 +43,9 @@ def cells(text: str) -> int:
     if text.isascii():
         return len(text)
     total = sum(map(_char_cells, text))
-    # U+FE0F asks for the emoji form of the character before it, which is two columns wide.
-    return total + text.count("\ufe0f")
+    if "\ufe0f" in text:  # it asks for the emoji form of the character before it, which is two columns wide
+        total += sum(char == "\ufe0f" and _char_cells(before) == 1 for before, char in pairwise(text))
+    return total
 
 
 def line_cells(line: Iterable[Span]) -> int:
@@ -233,7 +235,7 @@ def split_wide(line: Line, width: int) -> list[Line]:
     for text, style in line:
         for cluster in clusters(text):
             size = cells(cluster)
-            if used and used + size > width:
+            if pieces[-1] and used + size > width:
                 pieces.append([])
                 used = 0
             pieces[-1].append(Span(cluster, style))

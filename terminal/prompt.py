@@ -90,6 +90,7 @@ class Prompt:
     def read(self, restore: str = "") -> str:
         """Shows the prompt with `restore` in it, ready to be edited; returns what was sent."""
         self._hint = ""
+        self._screen.gap()
         if restore:  # what was typed meanwhile was meant for another moment
             discard_keys()
             clear_typeahead(self._session.input)

@@ -44,6 +44,7 @@ class PlainReader:
 
     def read(self, restore: str = "") -> str:
         """Returns the next message; an empty line sends `restore` again."""
+        self._screen.gap()
         if restore:
             self._screen.say("Not sent, Enter alone sends it again:")
             self._screen.print(restore)

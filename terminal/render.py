@@ -280,8 +280,6 @@ class Renderer:
         self._bottom.stop()
         if not self._toolbar:
             self._print_meter()
-        if self._prompt:
-            self.out.print()
 
     def _print(self, line: Line) -> None:
         """Prints a line of notes; in a window too narrow for it, it is wrapped between words."""
@@ -302,8 +300,6 @@ class Renderer:
             self.notes.error(event.message, event.hint)
         if self._wrote:
             self.notes.say("The part of the reply above is not kept.", "dim")
-        if self._prompt:
-            self.notes.print()
 
 
 def _seconds(seconds: float) -> str:

@@ -87,4 +87,4 @@ class RawReply:
     def _write(self, text: str) -> None:
         if text:
             self._last = text[-1]
-            self._screen.write(text)
+            self._screen.flow(text)

@@ -141,6 +141,7 @@ class Screen:
         self.look = look_of(self.stream, os.environ) if look is None else look
         self.bottom: Above | None = None
         self._size = size
+        self._gap = True  # nothing was printed yet, or a blank line was the last
 
     @property
     def glyphs(self) -> Glyphs:
@@ -188,10 +189,22 @@ class Screen:
         text = "".join(self.paint(line) + "\n" for line in lines)
         if not text:
             return
+        self._gap = text == "\n" or text.endswith("\n\n")
         if self.bottom is not None:
             self.bottom.above(text, self)
         else:
             self.write(text)
+
+    def flow(self, text: str) -> None:
+        """Writes safe text that need not end with its line, where nothing is redrawn."""
+        if text:
+            self._gap = text.endswith("\n\n")
+            self.write(text)
+
+    def gap(self) -> None:
+        """Prints a blank line, unless there is one already: what came before ends here."""
+        if not self._gap:
+            self.lines([[]])
 
     def print(self, text: str = "", style: str = "") -> None:
         """Prints `text` line by line, unwrapped: what a person may want to copy comes out as it is."""
@@ -228,7 +241,9 @@ class Screen:
         align: str = "",
         styles: Sequence[str] = (),
     ) -> None:
-        """Prints a table that fits the width. `align`: one of `l`, `r` per column; `styles`: one per row.
+        """Prints a table that fits the width. `align`: `l` or `r` for each column; `styles`: one per row.
+
+        Without `headers` it is a list of terms and what they mean.
 
         Where the columns do not fit side by side, each row becomes a few lines `header: value`.
         """

@@ -13,11 +13,14 @@ from terminal.cells import Line, Span, line_cells, split_wide, wrap
 def table_lines(
     headers: Sequence[Line], rows: Sequence[Sequence[Line]], align: str, width: int, rule: str = "─"
 ) -> list[Line]:
-    """Lays out a table in at most `width` columns; long cells are wrapped."""
-    count = len(headers)
+    """Lays out a table in at most `width` columns; long cells are wrapped. No `headers`: no head."""
+    if not rows and not headers:
+        return []
+    count = len(headers) or max(map(len, rows))
     align = align.ljust(count, "l")
     rows = [_of_length(row, count) for row in rows]
-    columns = [[headers[index], *(row[index] for row in rows)] for index in range(count)]
+    heads = [headers] if headers else []
+    columns = [[row[index] for row in (*heads, *rows)] for index in range(count)]
     wanted = [min(width, max(1, *map(_widest_line, column))) for column in columns]
     needed = [
         min(want, max(1, *map(_longest_word, column))) for want, column in zip(wanted, columns, strict=True)
@@ -25,8 +28,10 @@ def table_lines(
     widths = _fit(wanted, needed, width - 2 * (count - 1))
     if widths is None:
         return _stacked(headers, rows, width)
-    lines = _row_lines(headers, widths, align)
-    lines.append([Span("  ".join(rule * size for size in widths), "dim")])
+    lines: list[Line] = []
+    if headers:
+        lines += _row_lines(headers, widths, align)
+        lines.append([Span("  ".join(rule * size for size in widths), "dim")])
     for row in rows:
         lines += _row_lines(row, widths, align)
     return lines
@@ -84,6 +89,11 @@ def _row_lines(row: Sequence[Line], widths: Sequence[int], align: str) -> list[L
 def _stacked(headers: Sequence[Line], rows: Sequence[Sequence[Line]], width: int) -> list[Line]:
     lines: list[Line] = []
     for number, row in enumerate(rows):
+        if not headers:  # the first cell names the row, the others belong to it
+            lines += wrap(row[0], width)
+            for cell in row[1:]:
+                lines += wrap(cell, width, [Span("  ")], [Span("  ")])
+            continue
         if number:
             lines.append([])
         for header, cell in zip(headers, row, strict=True):

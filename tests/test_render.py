@@ -136,7 +136,7 @@ def test_plain_is_lines_only() -> None:
     assert "\x1b" not in out.text
     assert "\r" not in out.text
     assert 'tool calculator(expression="6*7")\n• calculator' in out.text
-    assert out.text.endswith("It is 42.\nctx≈ 1,234/8,000 (15%) · compact×2\n\n")
+    assert out.text.endswith("It is 42.\nctx≈ 1,234/8,000 (15%) · compact×2\n")
 
 
 def test_plain_hands_out_sentences() -> None:
@@ -187,14 +187,13 @@ def test_a_failure_says_what_to_do_and_that_the_part_above_is_not_kept() -> None
         "error: No answer within 60 s.",
         "  Raise OPENAI_TIMEOUT.",
         "The part of the reply above is not kept.",
-        "",
     ]
 
 
 def test_stopping_is_no_error() -> None:
     out = Terminal(PIPE)
     play([Failed("interrupted", "Stopped.", "The question is back in the prompt.", "q")], out)
-    assert out.text == "Stopped. The question is back in the prompt.\n\n"
+    assert out.text == "Stopped. The question is back in the prompt.\n"
     one_shot = Terminal(PIPE)
     play(
         [Failed("interrupted", "Stopped.", "The question is back in the prompt.", "q")],
@@ -454,7 +453,7 @@ def test_reasoning_is_shown_only_when_asked() -> None:
     assert "\x1b[2mBecause so.\x1b[0m" in shown.text  # dimmed
     out, notes = Terminal(PIPE), Terminal(PIPE)
     play(events, out, notes, reasoning=True)
-    assert out.text == "Yes.\n\n"
+    assert out.text == "Yes.\n"
     assert notes.text.startswith("thinking: Because so.\n")
 
 
@@ -536,6 +535,27 @@ def test_a_table_fits_and_keeps_its_words() -> None:
         "漢字 title with        5",
         "words",
     ]
+
+
+def test_a_list_of_terms_is_a_table_without_a_head() -> None:
+    rows = [["/budget N", "Set the budget."], ["/quit", "Leave."]]
+    wide, narrow = Terminal(PLAIN, width=24), Terminal(PLAIN, width=12)
+    for each in (wide, narrow):
+        each.screen.table([], rows)
+    assert wide.text == "/budget N  Set the\n           budget.\n/quit      Leave.\n"
+    assert narrow.text == "/budget N\n  Set the\n  budget.\n/quit\n  Leave.\n"
+    wide.screen.table([], [])
+
+
+def test_one_blank_line_stands_between_what_belongs_to_different_messages() -> None:
+    out = Terminal(PLAIN)
+    for text in ("one", "", "two\n"):
+        out.screen.gap()
+        out.screen.print(text)
+    out.screen.gap()
+    out.screen.flow("three. ")
+    out.screen.gap()
+    assert out.text == "one\n\n\ntwo\n\nthree. \n"
 
 
 def test_a_table_too_wide_for_the_window_is_stacked() -> None:

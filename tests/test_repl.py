@@ -349,7 +349,7 @@ def test_a_plain_terminal_reads_a_paste_as_one_message() -> None:
         with pytest.raises(EOFError):
             reader.read()
     os.close(ours)
-    assert out.getvalue() == "> > Not sent, Enter alone sends it again:\nnot sent\n> > \n"
+    assert out.getvalue() == "> > Not sent, Enter alone sends it again:\nnot sent\n> \n> \n"
 
 
 def test_the_reader_suits_the_place(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from session import INSERT_MESSAGE, ROLES, clean_title, encodable, from_columns,
 
 FORMAT = "mini-agent session"
 VERSION = 1
-_PROJECTION = {"parts": "parts", "log": "part_log"}  # name in the export, table
+_PROJECTION = {"parts": ("parts", "turn, name"), "log": ("part_log", "id")}  # name: table, order
 
 
 def read_session(conn: sqlite3.Connection, number: int, session_id: str) -> dict[str, Any]:
@@ -40,8 +40,8 @@ def read_session(conn: sqlite3.Connection, number: int, session_id: str) -> dict
             if (message := from_columns(*columns)) is not None
         ],
     }
-    for name, table in _PROJECTION.items():
-        select = f"SELECT turn, name, value FROM {table} WHERE session = ? ORDER BY rowid"  # noqa: S608
+    for name, (table, order) in _PROJECTION.items():
+        select = f"SELECT turn, name, value FROM {table} WHERE session = ? ORDER BY {order}"  # noqa: S608
         rows = conn.execute(select, (number,))
         data[name] = [{"turn": turn, "name": part, "value": value} for turn, part, value in rows]
     return data
@@ -56,7 +56,7 @@ def store_session(conn: sqlite3.Connection, data: Mapping[str, Any], session_id:
         content, extra = to_columns(row["message"])
         role, at = row["message"]["role"], from_iso(row["time"])
         conn.execute(INSERT_MESSAGE, (number, row["turn"], role, content, extra, at))
-    for name, table in _PROJECTION.items():
+    for name, (table, _) in _PROJECTION.items():
         insert = f"INSERT OR REPLACE INTO {table} (session, turn, name, value) VALUES (?, ?, ?, ?)"  # noqa: S608
         for row in data[name]:
             conn.execute(insert, (number, row["turn"], encodable(row["name"]), encodable(row["value"])))

@@ -60,6 +60,9 @@ class Session:
         self._given_title = title  # until there is a row to keep it
         self._newest: dict[str, str] | None = None  # parts as they are stored; None: to be read
         self._pending: dict[str, str] = {}  # parts of the transaction that is under way
+        self._top: int | None = (
+            0 if number is None else None
+        )  # nothing is stored above this turn; None: unknown
         self._damaged_turns: set[int] = set()
         self._closed = False
 
@@ -97,14 +100,15 @@ class Session:
         """
 
         def work(conn: sqlite3.Connection, number: int) -> int:
-            self._take_back(conn, number, turn)
+            if self._top is None or self._top >= turn:
+                self._take_back(conn, number, turn)
             return self._insert(conn, number, turn, message, parts)
 
-        return self._write(work)
+        return self._write(work, top=turn)
 
     def append(self, turn: int, message: Message, parts: Mapping[str, str] = {}) -> int:
         """Store a further message of the turn, and the parts that changed with it; returns the row's id."""
-        return self._write(lambda conn, number: self._insert(conn, number, turn, message, parts))
+        return self._write(lambda conn, number: self._insert(conn, number, turn, message, parts), least=turn)
 
     def project(self, turn: int, parts: Mapping[str, str], log: Mapping[str, str] = {}) -> None:
         """Store parts of the projection as they are from this turn on, and add to its log.
@@ -121,12 +125,12 @@ class Session:
                         (number, turn, name, encodable(value)),
                     )
 
-            self._write(work)
+            self._write(work, least=turn)
 
     def undo(self, turn: int) -> None:
         """Take back every message, part and log row of this turn and those after it, all or nothing."""
         if self._number is not None:
-            self._write(lambda conn, number: self._take_back(conn, number, turn))
+            self._write(lambda conn, number: self._take_back(conn, number, turn), top=turn - 1)
 
     def parts(self) -> dict[str, str]:
         """The newest value of each part of the projection."""
@@ -175,7 +179,10 @@ class Session:
 
     # --- below: how it is done ---------------------------------------------------------------------
 
-    def _write(self, work: Callable[[sqlite3.Connection, int], T]) -> T:
+    def _write(
+        self, work: Callable[[sqlite3.Connection, int], T], *, top: int | None = None, least: int = 0
+    ) -> T:
+        """Run a transaction. Afterwards nothing is stored above turn `top`, or something up to `least` is."""
         if self._closed:
             raise HistoryError(f"Session {self.id} is closed: open it again.")
 
@@ -188,8 +195,10 @@ class Session:
             self._number, result = self._database.write(transaction)
             if self._newest is not None:
                 self._newest |= self._pending
+            if top is not None or self._top is not None:
+                self._top = top if top is not None else max(self._top or 0, least)
         except BaseException:
-            self._newest = None  # Ctrl-C may have come after the commit: look again
+            self._newest = self._top = None  # Ctrl-C may have come after the commit: look again
             raise
         return result
 
@@ -283,6 +292,8 @@ def _columns(character: str) -> int:
     return 2 if unicodedata.east_asian_width(character) in {"W", "F"} else 1
 
 
+_to_json = json.JSONEncoder(ensure_ascii=False).encode  # `json.dumps` would make an encoder every time
+
 INSERT_MESSAGE = (
     "INSERT INTO messages (session, turn, role, content, extra, created_at) VALUES (?, ?, ?, ?, ?, ?)"
 )
@@ -338,7 +349,7 @@ def to_columns(message: Mapping[str, Any]) -> tuple[str | None, str | None]:
     """Content and everything else as they are stored; a content that is no text is in the latter."""
     rest = {key: value for key, value in message.items() if key != "role"}
     content = rest.pop("content") if isinstance(rest.get("content"), str) else None
-    extra = encodable(json.dumps(rest, ensure_ascii=False)) if rest else None
+    extra = encodable(_to_json(rest)) if rest else None
     return (None if content is None else encodable(content)), extra
 
 

@@ -215,8 +215,10 @@ class Database:
                     self._notices.append(
                         f"The history was brought up to date; the old file is kept as {kept}."
                     )
-                for table in ("sessions", "messages", "parts", "part_log"):  # a look, not a full check
-                    conn.execute(f"SELECT max(rowid) FROM {table}").fetchone()  # noqa: S608 (our own names)
+                # A look, not a full check, which would take as long as reading the whole file.
+                for column, table in (("number", "sessions"), ("id", "messages"), ("id", "part_log")):
+                    conn.execute(f"SELECT max({column}) FROM {table}").fetchone()  # noqa: S608 (our own names)
+                conn.execute("SELECT max(session) FROM parts").fetchone()
         except sqlite3.DatabaseError as error:
             if code(error) != sqlite3.SQLITE_CORRUPT:
                 raise

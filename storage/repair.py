@@ -103,7 +103,7 @@ def salvage(source: Path, target: sqlite3.Connection) -> Damage | None:
             marks = ", ".join("?" for _ in columns.split(","))
             insert = f"INSERT OR IGNORE INTO {table} ({columns}) VALUES ({marks})"  # noqa: S608 (our own names)
             reader = _Reader(damaged, table, columns)
-            for row in reader.rows():
+            for row in reader.from_both_ends() if table == "parts" else reader.rows():
                 target.execute(insert, row)
             if reader.opened:
                 lost[table] = reader.unreadable
@@ -123,6 +123,7 @@ class _Reader:
     def __init__(self, damaged: sqlite3.Connection, table: str, columns: str) -> None:
         self._damaged = damaged
         self._table = table
+        self._columns = columns
         self._select = f"SELECT rowid, {columns} FROM {table} NOT INDEXED"  # noqa: S608 (our own names)
         self.unreadable = 0
         self.opened = False
@@ -154,6 +155,16 @@ class _Reader:
                     break
             else:
                 return
+
+    def from_both_ends(self) -> Iterator[tuple[object, ...]]:
+        """For a table without row ids: forward to the first damaged page, and backward to the last one."""
+        for direction in ("ASC", "DESC"):
+            order = ", ".join(f"{column} {direction}" for column in ("session", "name", "turn"))
+            select = f"SELECT {self._columns} FROM {self._table} ORDER BY {order}"  # noqa: S608 (our own names)
+            with contextlib.suppress(sqlite3.DatabaseError):
+                for row in self._damaged.execute(select):
+                    self.opened = True
+                    yield row
 
     def _highest(self) -> int:
         """The highest row id that was ever given, as far as the file still knows it."""

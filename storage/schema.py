@@ -36,7 +36,7 @@ CREATE INDEX messages_undone ON messages (undone_at) WHERE undone_at IS NOT NULL
 CREATE TABLE parts (                        -- the projection: a part's value from this turn on
     session INTEGER NOT NULL, name TEXT NOT NULL, turn INTEGER NOT NULL, value TEXT NOT NULL,
     PRIMARY KEY (session, name, turn)
-);
+) WITHOUT ROWID;                            -- one page less to write with every message
 CREATE TABLE part_log (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     session INTEGER NOT NULL, turn INTEGER NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL

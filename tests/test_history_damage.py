@@ -186,6 +186,22 @@ def test_a_session_whose_own_row_is_lost_is_found_under_a_new_id(path: Path) -> 
         assert content(history.open_session(info.id))
 
 
+def test_parts_around_a_bad_page_are_saved(path: Path) -> None:
+    with ChatHistory(path, synchronous="NORMAL") as history:
+        session = history.new_session()
+        for turn in range(1, 61):
+            session.open_turn(turn, user("q"), {"view": f"view {turn} " + "x" * 300})
+    smash(path, "view 30 xxx")
+    with ChatHistory(path) as history:
+        session = history.open_session(session.id)
+        assert session.parts()["view"].startswith("view 60 ")
+        session.undo(50)
+        assert session.parts()["view"].startswith("view 49 ")
+        session.undo(4)
+        assert session.parts()["view"].startswith("view 3 ")
+        assert len(history.notices) == 1
+
+
 def smash_table(path: Path, table: str) -> None:
     ((page,),) = sql(path, "SELECT rootpage FROM sqlite_master WHERE name = ?", table)
     data = bytearray(path.read_bytes())

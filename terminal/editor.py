@@ -11,6 +11,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from terminal.interrupts import loud_keys
+
 
 class EditorError(Exception):
     """No editor could be run; one sentence for a person."""
@@ -33,7 +35,8 @@ def edit_text(text: str, environ: Mapping[str, str] = os.environ) -> str:
         previous = signal.signal(signal.SIGINT, lambda *_: None)
         try:
             # S603: the person chose this command.
-            done = subprocess.run([*command, name], check=False)  # noqa: S603
+            with loud_keys():
+                done = subprocess.run([*command, name], check=False)  # noqa: S603
         finally:
             signal.signal(signal.SIGINT, previous)
         if done.returncode:

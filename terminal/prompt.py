@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.application import get_app
+from prompt_toolkit.application import Application, get_app
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import DEFAULT_BUFFER
@@ -39,6 +39,9 @@ from terminal.screen import COLORS, Screen
 HISTORY_LIMIT = 1 << 20
 """Bytes of the input history file above which its older half is dropped when it is opened."""
 
+MENU = 8
+"""Rows that the line and its menu of completions may take."""
+
 _STYLE = Style.from_dict(
     {"prompt": "bold", "bottom-toolbar": "noreverse", "bottom-toolbar.text": "noreverse"},
 )
@@ -49,7 +52,7 @@ class Prompt:
 
     Args:
         screen: tells what the terminal can do.
-        toolbar, choices, history: see `repl.open_reader`.
+        toolbar, choices, history, on_shown: see `repl.open_reader`.
         keys, output: prompt_toolkit's, for tests; the terminal when left out.
     """
 
@@ -62,6 +65,7 @@ class Prompt:
         toolbar: Callable[[], Toolbar],
         choices: Choices,
         history: Path | None = None,
+        on_shown: Callable[[], None] | None = None,
         keys: Input | None = None,
         output: Output | None = None,
     ) -> None:
@@ -86,6 +90,9 @@ class Prompt:
             input=keys,
             output=output or _output(),
         )
+        self._session.app.before_render += self._make_room
+        self._session.app.after_render += self._shown
+        self._on_shown = on_shown
 
     def read(self, restore: str = "") -> str:
         """Shows the prompt with `restore` in it, ready to be edited; returns what was sent."""
@@ -104,6 +111,17 @@ class Prompt:
     def refresh(self) -> None:
         """Draws the toolbar again; may be called from any thread."""
         self._session.app.invalidate()
+
+    def _shown(self, app: Application[str]) -> None:
+        del app
+        if self._on_shown is not None:
+            call, self._on_shown = self._on_shown, None
+            call()
+
+    def _make_room(self, app: Application[str]) -> None:
+        """Keeps rows free for the menu of completions while there is one, and no more than it needs."""
+        state = app.current_buffer.complete_state
+        self._session.reserve_space_for_menu = min(MENU, 1 + len(state.completions)) if state else 0
 
     def _bottom(self) -> StyleAndTextTuples:
         width = get_app().output.get_size().columns

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from terminal.interrupts import quiet_keys
 from terminal.meter import Toolbar
 from terminal.screen import Screen, is_tty
 
@@ -71,7 +73,8 @@ def repl(reader: Reader, handle: Handler, restore: str = "") -> None:
             restore = ""
             continue
         try:
-            answer = handle(message)
+            with quiet_keys() if reader.toolbar else nullcontext():
+                answer = handle(message)
         except KeyboardInterrupt:
             answer = Answer(restore=message)
         if answer.leave:
@@ -85,6 +88,7 @@ def open_reader(
     toolbar: Callable[[], Toolbar],
     choices: Choices = lambda _: (),
     history: Path | None = None,
+    on_shown: Callable[[], None] = lambda: None,
 ) -> Reader:
     """Returns the best reader for where we are: a prompt with keys, lines of a plain terminal, or a pipe.
 
@@ -93,13 +97,14 @@ def open_reader(
         toolbar: what stands under the prompt; asked at every redraw, so it must be quick.
         choices: completions of commands and their arguments.
         history: file of the input history, or None to keep it in memory.
+        on_shown: called once, when the first prompt is on the screen: the time to load what is heavy, as a
+            thread that loads it any earlier takes turns with this one and delays the prompt.
     """
     from terminal.readers import PipeReader, PlainReader
 
-    if not is_tty(sys.stdin):
-        return PipeReader(sys.stdin)
-    if not screen.look.cursor:
-        return PlainReader(screen)
+    if not (is_tty(sys.stdin) and screen.look.cursor):
+        on_shown()
+        return PlainReader(screen) if is_tty(sys.stdin) else PipeReader(sys.stdin)
     from terminal.prompt import Prompt  # prompt_toolkit, 0.13 s: only where there is a terminal for it
 
-    return Prompt(screen, toolbar=toolbar, choices=choices, history=history)
+    return Prompt(screen, toolbar=toolbar, choices=choices, history=history, on_shown=on_shown)

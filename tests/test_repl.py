@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from prompt_toolkit.application import Application
+from prompt_toolkit.application import Application, get_app
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import PipeInput, create_pipe_input
@@ -95,6 +95,15 @@ def test_ctrl_d_at_an_empty_prompt_leaves(keys: PipeInput) -> None:
     keys.send_text(CTRL_D)
     with pytest.raises(EOFError):
         prompt(keys).read()
+
+
+def test_what_is_heavy_is_loaded_when_the_prompt_is_there(keys: PipeInput) -> None:
+    shown: list[str] = []
+    reader = prompt(keys, on_shown=lambda: shown.append(get_app().current_buffer.text))
+    for _ in range(2):
+        keys.send_text("hello\r")
+        reader.read()
+    assert len(shown) == 1
 
 
 def test_what_failed_is_back_for_editing(keys: PipeInput) -> None:

@@ -43,6 +43,10 @@ acceptance: $(TEST) ## show what each lesson must achieve, as a checklist
 acceptance-local: $(LOCAL) $(TEST) ## hold a long conversation with the small model, and check what it was sent
 	@LOCAL_TURNS=$${LOCAL_TURNS:-30} .venv/bin/python -m pytest -q -s tests/local_server $(ARGS)
 
+.PHONY: lessons
+lessons: $(TEST) ## take the course: where you are and what to type next; make lessons ARGS="start"
+	@.venv/bin/python -m lessons $(ARGS)
+
 mutants: $(TEST) ## put faults into the context engine: the tests must find each
 	@.venv/bin/python tests/mutants.py $(ARGS)
 

@@ -1,0 +1,108 @@
+"""What can be typed: the parsers of the learner's and of the author's commands."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+from pathlib import Path
+
+from lessons.lesson import PARTS
+
+
+def learner_parser(program: str) -> argparse.ArgumentParser:
+    """The commands that work in a learner's repository."""
+    parser = argparse.ArgumentParser(
+        prog=program, description="Without a command: where you are and what to type next."
+    )
+    parser.add_argument("--repository", type=Path, help=argparse.SUPPRESS)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    commands.add_parser("read", help="the text of the lesson").add_argument("lesson", nargs="?", metavar="NN")
+    check = commands.add_parser("check", help="what the program should do, one line each")
+    check.add_argument(
+        "-w", "--watch", action="store_true", help="again after every change, until all is well"
+    )
+    check.add_argument(
+        "-a", "--all", action="store_true", help="details of every failure, not only of the first"
+    )
+    commands.add_parser("hint", help="the next hint; each says more")
+    chat = commands.add_parser(
+        "chat", help="run your program, or the reference of a lesson; after -- its own arguments"
+    )
+    chat.add_argument("lesson", nargs="?", metavar="NN")
+    commands.add_parser("diff", help="your files beside the reference")
+    commands.add_parser("show", help="goal, acceptance list and reference of a lesson").add_argument(
+        "lesson", metavar="NN"
+    )
+    commands.add_parser("solution", help="put the reference into your files").add_argument(
+        "lesson", metavar="NN"
+    )
+    commands.add_parser("next", help="go to the next lesson").add_argument(
+        "--skip", action="store_true", help="also when tasks are open"
+    )
+    commands.add_parser("goto", help="go to a lesson").add_argument("lesson", metavar="NN")
+    commands.add_parser("reset", help="begin the lesson anew; your work stays on a branch")
+    commands.add_parser("quiz", help="questions about the lesson").add_argument(
+        "lesson", nargs="?", metavar="NN"
+    )
+    commands.add_parser("progress", help="how far you are")
+    commands.add_parser("doctor", help="look for what is wrong with machine or repository")
+    commands.add_parser("update", help="take a new edition of the course; your branches stay")
+    return parser
+
+
+def clone_parser() -> argparse.ArgumentParser:
+    """The commands that work in the clone: the beginning of a course, and its making."""
+    parser = argparse.ArgumentParser(
+        prog="python -m lessons", description="Without a command: where you are and what to type next."
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    begin = commands.add_parser("start", help="for learners: make your repository, beside the clone")
+    begin.add_argument("folder", nargs="?", type=Path, metavar="DIR")
+    edit = commands.add_parser("edit", help="for authors: open the code of a lesson")
+    edit.add_argument("lesson", metavar="NN")
+    edit.add_argument("part", nargs="?", choices=PARTS, default="solution")
+    edit.add_argument(
+        "--in", dest="folder", type=Path, metavar="DIR", help="where; beside the clone when left out"
+    )
+    save = commands.add_parser("save", help="replay the later lessons onto it and write the patches")
+    how = save.add_mutually_exclusive_group()
+    how.add_argument("--continue", dest="goes_on", action="store_true", help="after a conflict was mended")
+    how.add_argument("--abort", action="store_true", help="give the replay up")
+    save.add_argument("--keep-product", action="store_true", help="leave the product as it is")
+    save.add_argument("--no-checks", action="store_true", help="do not prove the changed lessons")
+    save.add_argument("--in", dest="folder", type=Path, metavar="DIR")
+    take = commands.add_parser("import", help="write the patches of a history made elsewhere")
+    take.add_argument("repository", type=Path, metavar="REPO")
+    record = commands.add_parser("record", help="run the recorded sessions again and write what came out")
+    record.add_argument("lesson", nargs="*", metavar="NN")
+    prove = commands.add_parser("prove", help="check everything that can be checked of lessons")
+    prove.add_argument("lesson", nargs="*", metavar="NN")
+    build = commands.add_parser(
+        "build", help="make the bare repository with all tags, and print their commits"
+    )
+    build.add_argument("folder", type=Path, metavar="DIR")
+    return parser
+
+
+def known(words: list[str]) -> bool:
+    """Whether a line of a lesson is a command of the course; it is parsed and not run."""
+    is_learners = words[0] == "./course"
+    parser, arguments = (
+        (learner_parser("./course"), words[1:]) if is_learners else (clone_parser(), words[3:])
+    )
+    arguments, _ = split(arguments)
+    with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
+        try:
+            parser.parse_args(arguments)
+        except SystemExit as left:
+            return not left.code
+    return True
+
+
+def split(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Arguments for the course, and after `--` those for the program that it runs."""
+    if "--" not in arguments:
+        return arguments, []
+    at = arguments.index("--")
+    return arguments[:at], arguments[at + 1 :]

@@ -282,6 +282,12 @@ def test_the_words_of_a_server_are_one_short_line() -> None:
     assert len(error.message) < 400
 
 
+def test_a_plain_answer_of_many_lines_ends_somewhere_too() -> None:
+    assert (
+        read(b"{\n" + b"1234567\n" * (wire.MAX_PIECE // 6)).message == fail("endless", size="32 MB").message
+    )
+
+
 def test_tries_are_told_only_when_there_were_some() -> None:
     assert failures.after_tries(reported(500), 1).message == "The server failed (500)."
     assert str(failures.after_tries(reported(500), 3)) == "The server failed (500) (3 tries)."

@@ -19,6 +19,7 @@ BODY = [
         lines(f"retry: 5\nid: 1\nevent: message\ndata: {FULL}\n\ndata: [DONE]\n\n"),
     ),
     row("empty events", lines(f"event: ping\n\ndata:\n\ndata: {FULL}\n\ndata: [DONE]\n\n")),
+    row("an error event with nothing in it", lines(f"event: error\n\ndata: {FULL}\n\ndata: [DONE]\n\n")),
     row("byte order mark", lines(f"\ufeffdata: {FULL}\n\ndata: [DONE]\n\n")),
     row("blank lines first", lines(f"\n\r\n\ndata: {FULL}\n\ndata: [DONE]\n\n")),
     row("no [DONE]", stream(delta(OK, finish="stop"), done=False)),

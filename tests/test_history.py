@@ -157,6 +157,18 @@ def test_a_part_that_did_not_change_is_not_written_again(path: Path) -> None:
     assert sql(path, "SELECT turn FROM parts WHERE name = 'summary'") == [(1,)]
 
 
+def test_a_new_turn_takes_back_whatever_stands_above_it(history: ChatHistory) -> None:
+    """Also what was stored without the opening of its turn."""
+    session = history.new_session()
+    session.open_turn(1, user("1"))
+    session.project(3, {"view": "of turn 3"}, {"compaction": "of turn 3"})
+    session.append(4, assistant("of turn 4"))
+    session.open_turn(2, user("2"))
+    assert session.parts() == {}
+    assert session.part_log("compaction") == []
+    assert content(session) == [(1, user("1")), (2, user("2"))]
+
+
 def test_a_part_changed_and_changed_back_within_a_turn_is_the_last_one(history: ChatHistory) -> None:
     session = history.new_session()
     session.open_turn(1, user("1"), {"view": "a"})

@@ -1,0 +1,226 @@
+"""What one turn costs as a conversation grows: append the question, build, append the answer.
+
+The floor is what nobody can save: encoding the new text once, and copying the messages of the payload.
+Everything is measured in one run, in turn, so that a busy machine hurts all alike; only ratios count.
+Peers run where their packages are installed (`requirements-bench.txt`).
+
+Run as `python benchmarks/bench_turn.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+sys.path[:0] = [str(Path(__file__).resolve().parent.parent), str(Path(__file__).resolve().parent)]
+
+from conversations import Message, turns
+
+from context import ContextManager
+from tokens import counter_for
+
+BUDGET = 8000
+MODEL = "gpt-4o-mini"
+MEASURED = 200
+"""Turns at the end of each conversation whose times are taken."""
+
+Turn = list[Message]
+Play = Callable[[Turn], list[Message]]
+"""`play(turn)`: append the turn and build the payload for its question; returns that payload."""
+
+
+def ours() -> Play:
+    """The context engine."""
+    ctx = ContextManager("Be brief.", BUDGET, MODEL, 1000)
+
+    def play(turn: Turn) -> list[Message]:
+        ctx.append_user(turn[0]["content"])
+        payload = ctx.build_for_llm()
+        for message in turn[1:-1]:
+            if message["role"] == "tool":
+                ctx.append_tool_result(message["tool_call_id"], message["content"])
+            else:
+                ctx.append_assistant("", message["tool_calls"])
+        if len(turn) > 2:
+            ctx.build_for_llm()
+        ctx.append_assistant(turn[-1]["content"])
+        return payload
+
+    return play
+
+
+def floor(payloads: Sequence[list[Message]]) -> Play:
+    """Encode the new text once and copy a payload of the same length: what remains when all else is free."""
+    counter = counter_for(MODEL)
+    number = iter(range(len(payloads)))
+
+    def copied(message: Message) -> Message:
+        copy = message.copy()
+        if "tool_calls" in copy:
+            copy["tool_calls"] = [{**c, "function": c["function"].copy()} for c in copy["tool_calls"]]
+        return copy
+
+    def play(turn: Turn) -> list[Message]:
+        for message in turn:
+            counter.text(message.get("content") or "")
+            for call in message.get("tool_calls", ()):
+                counter.text(call["function"]["arguments"])
+        payload = payloads[next(number)]
+        copies = [copied(message) for message in payload]
+        if len(turn) > 2:
+            copies = [copied(message) for message in payload]
+        return copies
+
+    return play
+
+
+def langchain(counted: str) -> Play:
+    """LangChain's `trim_messages` over the growing list, with an exact or its approximate counter."""
+    from langchain_core.messages import convert_to_messages
+    from langchain_core.messages.utils import count_tokens_approximately, trim_messages
+
+    counter = counter_for(MODEL)
+
+    def exact(messages: list[Any]) -> int:
+        return sum(3 + counter.text(str(message.content)) for message in messages)
+
+    log: list[Any] = convert_to_messages([{"role": "system", "content": "Be brief."}])
+
+    def play(turn: Turn) -> list[Any]:
+        log.extend(convert_to_messages(turn[:1]))
+        payload = trim_messages(
+            log,
+            max_tokens=BUDGET,
+            token_counter=exact if counted == "exact" else count_tokens_approximately,
+            strategy="last",
+            include_system=True,
+            start_on="human",
+        )
+        log.extend(convert_to_messages(turn[1:]))
+        return payload
+
+    return play
+
+
+def llama_index() -> Play:
+    """LlamaIndex's `ChatMemoryBuffer` with an exact tokenizer."""
+    from llama_index.core.llms import ChatMessage
+    from llama_index.core.memory import ChatMemoryBuffer
+
+    counter = counter_for(MODEL)
+    memory = ChatMemoryBuffer.from_defaults(
+        token_limit=BUDGET, tokenizer_fn=lambda text: [0] * counter.text(text)
+    )
+
+    def play(turn: Turn) -> list[Any]:
+        memory.put(ChatMessage(role="user", content=turn[0]["content"]))
+        payload = memory.get()
+        for message in turn[1:]:
+            extra = {"tool_calls": message["tool_calls"]} if "tool_calls" in message else {}
+            memory.put(
+                ChatMessage(role=message["role"], content=message["content"] or "", additional_kwargs=extra)
+            )
+        return payload
+
+    return play
+
+
+def openai_agents() -> Play:
+    """The openai-agents package's SQLite session, which keeps everything and trims nothing."""
+    import asyncio
+
+    from agents import SQLiteSession
+
+    session = SQLiteSession("bench")
+    loop = asyncio.new_event_loop()
+
+    def play(turn: Turn) -> list[Any]:
+        loop.run_until_complete(session.add_items(turn[:1]))
+        payload = loop.run_until_complete(session.get_items())
+        loop.run_until_complete(session.add_items(turn[1:]))
+        return payload
+
+    return play
+
+
+PEERS: dict[str, Callable[[], Play]] = {
+    "LangChain trim_messages, exact": lambda: langchain("exact"),
+    "LangChain trim_messages, approximate": lambda: langchain("approximate"),
+    "LlamaIndex ChatMemoryBuffer": llama_index,
+    "openai-agents SQLiteSession (trims nothing)": openai_agents,
+}
+
+
+def median_time(play: Play, conversation: Sequence[Turn]) -> tuple[float, float]:
+    """Return the median and the 90th percentile of a turn's time, in microseconds, over the last turns."""
+    times = []
+    for turn in conversation[-MEASURED:]:
+        start = time.perf_counter()
+        play(turn)
+        times.append(1e6 * (time.perf_counter() - start))
+    return statistics.median(times), sorted(times)[int(0.9 * len(times))]
+
+
+def warmed(play: Play, conversation: Sequence[Turn], limit: float) -> bool:
+    """Play all but the last turns; give up after `limit` seconds."""
+    end = time.perf_counter() + limit
+    for turn in conversation[:-MEASURED]:
+        play(turn)
+        if time.perf_counter() > end:
+            return False
+    return True
+
+
+def memory_of(count: int) -> float:
+    """Return the peak memory of a conversation with its history on disk, in MB above where it began."""
+    import tempfile
+
+    from history import ChatHistory
+
+    conversation = list(turns(count, tools=False))
+    counter_for(MODEL).text("loaded")
+    tracemalloc.start()
+    with tempfile.TemporaryDirectory() as folder, ChatHistory(Path(folder) / "h.db", synchronous="NORMAL") as kept:
+        ctx = ContextManager("Be brief.", BUDGET, MODEL, 1000, history=kept.new_session())
+        for turn in conversation:
+            ctx.append_user(turn[0]["content"])
+            ctx.build_for_llm()
+            ctx.append_assistant(turn[-1]["content"])
+        peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak / 1e6
+
+
+def results(sizes: Sequence[int] = (100, 1000, 10_000), patience: float = 120.0) -> dict[str, Any]:
+    """Measure; peers that are not installed, or would take longer than `patience` seconds, are left out."""
+    rows = []
+    for tools in (False, True):
+        for size in sizes:
+            conversation = list(turns(size + MEASURED, tools=tools))
+            play = ours()
+            warmed(play, conversation, patience)
+            payloads = []
+            mine, spread = median_time(lambda turn, p=play: payloads.append(p(turn)) or [], conversation)
+            base, _ = median_time(floor(payloads), conversation)
+            kind = "with tools" if tools else "chat"
+            rows.append({"who": "mini-agent", "kind": kind, "turns": size, "us": mine, "p90": spread, "floor": base})
+            for name, make in PEERS.items():
+                if tools:
+                    continue
+                try:
+                    peer = make()
+                except ImportError:
+                    continue
+                took = median_time(peer, conversation)[0] if warmed(peer, conversation, patience) else None
+                rows.append({"who": name, "kind": kind, "turns": size, "us": took, "p90": None, "floor": base})
+    return {"rows": rows, "memory_mb": memory_of(max(sizes))}
+
+
+if __name__ == "__main__":
+    print(json.dumps(results(), indent=2))

@@ -1,0 +1,120 @@
+"""Capture the screens that README shows, from real runs in a terminal: `python docs/screens.py [--check]`.
+
+Each screen is a list of lines typed into the program, run in a pseudo-terminal of 80 columns with the offline
+stand-in, whose replies depend on nothing but what it is sent. Seconds are replaced, since they differ.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+import pexpect
+import pyte
+
+DOCS = Path(__file__).parent
+PROJECT = DOCS.parent
+SCREENS = DOCS / "screens"
+COLUMNS, ROWS = 80, 100  # tall enough for a whole session, so that nothing scrolls away
+
+SESSIONS: dict[str, tuple[list[str], list[str]]] = {
+    "session": (
+        ["--context-token-budget", "800"],
+        [
+            "my name is Ada, and the boat leaves at 7:40",
+            "write a story of 2 paragraphs",
+            "write a story of 3 paragraphs",
+            "when does the boat leave?",
+            "/undo",
+        ],
+    ),
+    "context": (
+        ["--context-token-budget", "2000"],
+        [
+            "/remember home port = Bergen",
+            "/pin the boat must be back by Friday",
+            "what is 12 * (3 + 4), and what day is it?",
+            "/context",
+        ],
+    ),
+    "memory": (
+        ["--context-token-budget", "800", "--no-tools", "--context-summary", "on"],
+        [
+            "my name is Ada, and the boat leaves at 7:40",
+            "write a story of 5 paragraphs",
+            "write a story of 6 paragraphs",
+            "/summary",
+            "when does the boat leave?",
+        ],
+    ),
+}
+"""By name: arguments, and the lines that are typed."""
+
+
+def capture(arguments: list[str], lines: list[str]) -> str:
+    """Run the program, type the lines, and return what stands on the screen."""
+    screen = pyte.Screen(COLUMNS, ROWS)
+    stream = pyte.Stream(screen)
+    with tempfile.TemporaryDirectory() as home:
+        environ = {
+            "PATH": os.environ["PATH"],
+            "TERM": "xterm-256color",
+            "LANG": "C.UTF-8",
+            "TZ": "UTC",
+            "MINI_AGENT_HOME": home,
+            "MINI_AGENT_ENV_FILE": os.devnull,
+        }
+        child = pexpect.spawn(
+            sys.executable,
+            ["main.py", *arguments],
+            cwd=str(PROJECT),
+            env=environ,
+            dimensions=(ROWS, COLUMNS),
+            encoding="utf-8",
+            timeout=60,
+        )
+
+        def until_idle() -> None:
+            """Read until the prompt waits again: its toolbar has figures, and nothing more comes."""
+            while True:
+                try:
+                    text = child.read_nonblocking(65536, timeout=1)
+                except pexpect.TIMEOUT:
+                    if re.search(r"ctx≈ [\d,]+/", "\n".join(screen.display[-30:] + screen.display)):
+                        return
+                    continue
+                if "\x1b[6n" in text:  # it asks where the cursor is
+                    child.send(f"\x1b[{screen.cursor.y + 1};{screen.cursor.x + 1}R")
+                stream.feed(text)
+
+        until_idle()
+        for line in lines:
+            child.send(f"{line}\r")
+            until_idle()
+        shown = [line.rstrip() for line in screen.display]
+        child.close(force=True)
+    text = "\n".join(shown).strip("\n")
+    return re.sub(r"\d+\.\d s\b", "0.0 s", text) + "\n"
+
+
+def main(arguments: list[str]) -> int:
+    """Write the screens, or with `--check` say which are not what the program shows now."""
+    SCREENS.mkdir(exist_ok=True)
+    stale = []
+    for name, (options, lines) in SESSIONS.items():
+        path = SCREENS / f"{name}.txt"
+        shown = f"$ python main.py {' '.join(options)}\n{capture(options, lines)}"
+        if "--check" not in arguments:
+            path.write_text(shown, encoding="utf-8")
+        elif not path.exists() or path.read_text(encoding="utf-8") != shown:
+            stale.append(name)
+    for name in stale:
+        print(f"docs/screens/{name}.txt is not what the program shows; run python docs/screens.py")
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

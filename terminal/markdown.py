@@ -144,7 +144,7 @@ class Markdown:
         """Takes one whole line of the source."""
         if self._flowing:
             self._flowing = False
-            self._flow(line.rstrip(), out)
+            self._flow(line, out)
             return
         if self._code:
             self._code_line(line, out)

@@ -147,9 +147,7 @@ class Prompt:
         def _(event: KeyPressEvent) -> None:
             buffer = event.current_buffer
             if buffer.text:
-                # Not `reset`: Ctrl-_ must bring back a text that was cleared by mistake.
-                buffer.save_to_undo_stack()
-                buffer.text = ""
+                buffer.text = ""  # not `reset`: Ctrl-_ must bring back a text that was cleared by mistake
             else:
                 self._hint = "Ctrl-D leaves"
 

@@ -106,10 +106,14 @@ def _writes_unicode(stream: TextIO | None, environ: Mapping[str, str]) -> bool:
 
 
 def _understands_sequences(environ: Mapping[str, str]) -> bool:
-    if sys.platform == "win32":
-        from prompt_toolkit.output.windows10 import is_win_vt100_enabled
+    if sys.platform == "win32":  # a console obeys sequences once it was told to (Windows 10 and later)
+        from ctypes import byref, windll, wintypes
 
-        return is_win_vt100_enabled()
+        console, mode = windll.kernel32.GetStdHandle(-11), wintypes.DWORD()  # STD_OUTPUT_HANDLE
+        if not windll.kernel32.GetConsoleMode(console, byref(mode)):
+            return False
+        # ENABLE_VIRTUAL_TERMINAL_PROCESSING
+        return bool(windll.kernel32.SetConsoleMode(console, mode.value | 4))
     return environ.get("TERM", "dumb") not in {"", "dumb", "unknown"}
 
 

@@ -177,6 +177,26 @@ def test_what_is_longer_than_the_screen_flows_out(text: str, least: int) -> None
     assert len(Markdown(lambda: 40, COLOR).feed(text)) >= least
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(
+            "- ```" + "x" * DECIDED + "` no fence\nnext\n", id="an item that is no fence in the end"
+        ),
+        pytest.param("> " + "a" * (DECIDED - 2) + "|b\n> --|--\n> 1|2\n", id="a bar right before the limit"),
+        pytest.param("-" * (DECIDED + 9) + " no rule\n", id="a long rule that is none"),
+    ],
+)
+def test_what_a_line_is_may_be_known_only_at_its_end(text: str) -> None:
+    assert rendered(text, 40, (1,) * len(text)) == rendered(text, 40)
+
+
+def test_a_table_ends_with_its_quote() -> None:
+    text = as_text(rendered("> |a|b|\n> |-|-|\n> |1|2|\nafter | a bar\n"))
+    assert text.endswith("\nafter | a bar")
+    assert text.startswith("│ a  b")
+
+
 def test_a_table_waits_for_its_end_and_its_tail_stays_small() -> None:
     document = Markdown(lambda: 40, COLOR)
     assert not document.feed("| a | b |\n|---|---|\n" + "| 1 | 2 |\n" * 100)
@@ -245,6 +265,7 @@ def test_settled_ends_only_where_nothing_is_open() -> None:
     assert stretches("a **b c** d `e f` [g h](i j) 5 * 3 k") == [
         "a ", "**b c** ", "d ", "`e f` ", "[g h](i j) ", "5 ", "* ", "3 ", "k",
     ]  # fmt: skip
+    assert stretches("snake_case b") == ["snake_case ", "b"]
     assert stretches("snake_case_a b __c d__ e")[:3] == ["snake_case_a ", "b ", "__c d__ "]
 
 
@@ -275,6 +296,17 @@ def test_a_string_of_many_lines_keeps_its_color() -> None:
     highlighter = Highlighter("python")
     styles = [highlighter.line(line)[-1].style for line in ('x = """', "for this", '"""')]
     assert styles == ["green", "green", "green"]
+
+
+def test_a_lexer_that_changes_the_text_is_not_believed() -> None:
+    class Careless:
+        def get_tokens(self, text: str) -> list[tuple[str, str]]:
+            return [("Token.Keyword", text.upper() + "\n")]
+
+    highlighter = Highlighter("")
+    highlighter._lexer = Careless()
+    assert highlighter.line("return") == [Span("return")]
+    assert Highlighter("python").line("return") == [Span("return", "magenta")]
 
 
 def test_the_memory_of_a_long_block_is_bounded() -> None:

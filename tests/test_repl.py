@@ -178,15 +178,14 @@ def test_a_disk_that_fills_up_costs_the_entry_only(keys: PipeInput, tmp_path: Pa
 
 
 def choices(line: str) -> Iterator[Choice]:
-    command, blank, argument = line.partition(" ")
+    """Offers more than it should: that a text is no command is the prompt's to know."""
+    last = line.rpartition("\n")[2].lstrip()
+    command, blank, argument = last.partition(" ")
     if not blank:
-        yield from (
-            Choice(name, len(line), "help\x1b[31m")
-            for name in ("/compact", "/resume")
-            if name.startswith(line)
-        )
-    elif command == "/resume":
-        yield from (Choice(name, len(argument)) for name in ("my session",) if name.startswith(argument))
+        names = [name for name in ("/compact", "/resume") if name.startswith(last)]
+        yield from (Choice(name, len(last), "help\x1b[31m") for name in names)
+    elif command == "/resume" and "my session".startswith(argument):
+        yield Choice("my session", len(argument))
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_a_stream_gives_what_the_whole_text_gives(text: str, sizes: list[int]) -
         pytest.param("\x1b\x1b[31m", "␛", id="a lone escape is shown"),
         pytest.param("bell\x07 nul\0 del\x7f", "bell␇ nul␀ del␡", id="controls are shown"),
         pytest.param(
-            "50%\r100%\r\nnext\rlast", "50%\n100%\nnext\nlast", id="carriage returns overwrite nothing"
+            "50%\r100%\r\nnext\rlast\r", "50%\n100%\nnext\nlast\n", id="carriage returns overwrite nothing"
         ),
         pytest.param("a\x0bb\x0cc\x85d\u2028e\u2029f", "a\nb\nc\nd\ne\nf", id="every line end is a newline"),
         pytest.param("user\u202etxt.exe", "usertxt.exe", id="override"),

@@ -237,7 +237,7 @@ def test_ctrl_c_reaches_the_chat_and_not_make(clone: Clone, argument: str, code:
     (clone.folder / "main.py").write_text(CHAT)
     clone.make("chat")
     (clone.folder / ".venv/bin/python").write_text(
-        PYTHON.replace('echo "chat with: $*"', f'exec {sys.executable} -E "$@"')
+        PYTHON.replace('echo "chat with: $*"', f'exec "{sys.executable}" -E "$@"')
     )
     child = pexpect.spawn(
         "make",

@@ -23,6 +23,7 @@ from conversation import MODEL, call, problems, texts, turn, words
 
 import agent as agent_module
 import context as context_module
+import session as session_module
 from agent import (
     Agent,
     Approve,
@@ -41,6 +42,7 @@ from builtin_tools import remember_tool
 from context import ContextManager
 from history import ChatHistory
 from memory import BaseMemoryCompactor, FactStore
+from storage import database
 from terminal.interrupts import InterruptShield
 from tokens import count_payload
 from tools import ToolRegistry, tool
@@ -601,6 +603,34 @@ def test_ctrl_c_at_any_line_leaves_a_conversation_that_goes_on() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C comes another way there")
+def test_ctrl_c_leaves_disk_and_memory_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is resumed afterwards is what was there; a sample of lines, the storage's among them."""
+    for module in (session_module, database):
+        monkeypatch.setattr(sys.modules[__name__], "WATCHED", WATCHED | {module.__file__})
+    answers = 0
+    for at in [*range(1, 160, 5), *range(160, 1600, 97)]:
+        with closing(ChatHistory(tmp_path / f"{at}.db", synchronous="NORMAL")) as history:
+            session, agent = history.new_session(), scripted_turn()
+            agent.context = ContextManager("Be brief.", 700, MODEL, 100, history=session)
+            agent.offer_tools()
+            for _ in range(3):
+                turn(agent.context, words(60), words(60))
+            before = state(agent.context), session.turns(1, 99)
+            interrupted(agent, at)
+            turns = agent.context.turn_count
+            answers += turns == 4
+            assert turns == 4 or (state(agent.context), session.turns(1, 99)) == before, f"line {at}"
+            agent.context.configure(tools=())
+            payload = agent.context.build_for_llm()
+            session.close()
+            again = ContextManager("Be brief.", 700, MODEL, 100, history=history.open_session(session.id))
+            assert (again.turn_count, again.recovered) == (turns, None), f"line {at}"
+            assert again.build_for_llm() == payload, f"line {at}"
+            assert again.correction == agent.context.correction, f"line {at}"
+    assert 0 < answers < 10
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C comes another way there")
 def test_an_impatient_second_ctrl_c_while_the_turn_is_taken_back() -> None:
     """Whoever presses it twice stops the turn once."""
 
@@ -621,6 +651,30 @@ def test_an_impatient_second_ctrl_c_while_the_turn_is_taken_back() -> None:
         passed = signals.passed if at == 0 else passed
         at += 1
     assert passed > 20
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C comes another way there")
+def test_ctrl_c_while_a_turn_is_closed() -> None:
+    """The terminal went away, and somebody presses Ctrl-C: the turn is taken back all the same."""
+    ends = Counter[str]()
+    at, passed = 0, 1
+    while at <= passed:
+        agent = scripted_turn()
+        before = state(agent.context)
+        events = agent.run_turn("Q")
+        assert len(list(itertools.islice(events, 8))) == 8
+        signals = CtrlC(at)
+        with signals:
+            try:
+                events.close()
+                ends["in silence"] += 1
+            except (KeyboardInterrupt, RuntimeError) as error:  # a generator that goes on after close()
+                ends[type(error).__name__] += 1
+        assert state(agent.context) == before, f"line {at} of {passed}"
+        passed = signals.passed if at == 0 else passed
+        at += 1
+    assert ends["in silence"] > 20
+    assert ends["RuntimeError"] < 5
 
 
 # ---- approval ---------------------------------------------------------------------------------------------

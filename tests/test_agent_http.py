@@ -479,10 +479,10 @@ def test_after_kill_9_in_a_tool_the_conversation_goes_on(program: Any) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no ptys")
 def test_a_person_is_asked_with_name_and_arguments_in_full(program: Any, tmp_path: Path) -> None:
-    """Yes, no, and always for this session; what is shown is what will be run, without its escapes."""
+    """Ctrl-C, yes, no, and always for this session; what is shown is what will run, without escapes."""
     pexpect = pytest.importorskip("pexpect")
     tricky = '{"text": "\\u0072\\u006d -rf ' + "x" * 300 + ' END"}'
-    script = []
+    script = [WRITE]
     for text in (tricky, '{"text": "two"}', '{"text": "three"}', '{"text": "four"}'):
         script += [wants(("write", text)), says("Next.")]
     with Server(*script) as server:
@@ -496,6 +496,11 @@ def test_a_person_is_asked_with_name_and_arguments_in_full(program: Any, tmp_pat
             dimensions=(40, 100),
         )
         with closing(child):
+            child.expect("> $")
+            child.sendline("write it")
+            child.expect(r"Allow it\? .* ")
+            child.sendintr()
+            child.expect("Stopped")
             for number, key in enumerate(("y", "n", "a", "")):
                 child.expect("> $")
                 child.sendline(f"write {number}")
@@ -510,7 +515,7 @@ def test_a_person_is_asked_with_name_and_arguments_in_full(program: Any, tmp_pat
             assert "Allow it" not in child.before
             child.sendeof()
             child.expect(pexpect.EOF)
-        assert [results(server, request)[-1] for request in (1, 3, 5, 7)] == [
+        assert [results(server, request)[-1] for request in (2, 4, 6, 8)] == [
             "written",
             "write was not called: the person did not allow it. Answer without it.",
             "written",

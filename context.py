@@ -318,8 +318,10 @@ class ContextManager:
         first = max(view.first, view.covered + 1)
         window = tuple(self._whole_span(number, view) for number in range(first, self._log.last + 1))
         limits = self._payload.limits(view)
-        new, fault = self._summarized(replace(view, owed=view.owed + window), limits, limits.summary)
-        new = replace(new, fruitless=view.fruitless + 1 if fault else 0)
+        # Piece by piece, like a rebuild: nothing is dropped yet, so nothing may be left out.
+        ahead = replace(view, owed=view.owed + window, rebuild=True)
+        new, fault = self._summarized(ahead, limits, limits.summary)
+        new = replace(new, rebuild=view.rebuild and new.rebuild, fruitless=view.fruitless + 1 if fault else 0)
         # What is still in the window is owed when it is dropped, not before.
         new = replace(new, owed=tuple(span for span in new.owed if span not in window))
         self._projection.store(new, self._log.last)

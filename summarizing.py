@@ -8,7 +8,7 @@ All sizes are tokens of our own count, before the learned correction.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 
 from cutting import fitting_length, shares_of
@@ -65,19 +65,20 @@ def _steps_span(turn: Turn, skip: int, stop: int) -> list[Span]:
     return [Span(turn.number, turn.number, tokens, skip, stop)]
 
 
-def owe(view: View, dropped: Iterable[Span], limits: Limits) -> View:
+def owe(view: View, dropped: Sequence[Span], limits: Limits) -> View:
     """Remember what was dropped until a summary speaks for it.
 
-    What a brief written ahead covers is not owed again. At most half a budget's worth is kept, the
-    newest, so that the next request stays bounded; a rebuild keeps all, since it asks piece by piece.
+    What a brief written ahead covers is not owed again. What is owed from earlier attempts gives way, the
+    oldest first, once it is more than half a budget's worth with what is new: a request carries no more. A
+    rebuild keeps all, since it asks piece by piece.
     """
-    owed = [*view.owed, *(span for span in dropped if span.last > view.covered)]
+    old, new = list(view.owed), [span for span in dropped if span.last > view.covered]
     omitted = view.omitted
-    total = sum(span.tokens for span in owed)
-    while not view.rebuild and len(owed) > 1 and total > limits.owed:
-        total -= owed[0].tokens
-        omitted += owed.pop(0).tokens
-    return replace(view, owed=tuple(owed), omitted=omitted)
+    total = sum(span.tokens for span in (*old, *new))
+    while not view.rebuild and old and total > limits.owed:
+        total -= old[0].tokens
+        omitted += old.pop(0).tokens
+    return replace(view, owed=(*old, *new), omitted=omitted)
 
 
 def revoke(view: View, log: Log, sources: Sequence[str]) -> View:
@@ -132,7 +133,7 @@ def _next_piece(view: View, log: Log, limits: Limits) -> _Piece:
         turn = log[span.first]
         taken = _span_entries(span, turn) if not _is_tainted(turn, view) else []
         size = sum(entry.tokens for entry in taken)
-        if total and total + size > limits.owed:
+        if view.rebuild and total and total + size > limits.owed:
             break
         total += size
         entries += taken
@@ -164,10 +165,11 @@ def _is_tainted(turn: Turn, view: View) -> bool:
 def _bounded(entries: Sequence[Entry], cap: int, counter: TokenCounter) -> list[Message]:
     """Return copies of messages that fit the cap together.
 
-    What is too long gives way first where that costs least: the ends of tool results, then the oldest
-    messages. Every omission is visible.
+    What is too long gives way where that costs least: first the ends of long tool results, then those of
+    all long messages, at last the oldest messages. Every omission is visible.
     """
-    entries = _with_short_results(entries, cap, counter)
+    entries = _with_short_texts(entries, {"tool"}, cap, counter)
+    entries = _with_short_texts(entries, {"tool", "user", "assistant"}, cap, counter)
     messages: list[Message] = []
     room = cap
     for index in range(len(entries) - 1, -1, -1):
@@ -184,17 +186,22 @@ def _bounded(entries: Sequence[Entry], cap: int, counter: TokenCounter) -> list[
     return messages[::-1]
 
 
-def _with_short_results(entries: Sequence[Entry], cap: int, counter: TokenCounter) -> Sequence[Entry]:
-    """Shorten tool results, the large ones first, as far as that makes everything fit."""
-    results = [entry.tokens if entry.message["role"] == "tool" else 0 for entry in entries]
+def _with_short_texts(
+    entries: Sequence[Entry], roles: Container[str], cap: int, counter: TokenCounter
+) -> Sequence[Entry]:
+    """Shorten the texts of these roles, the long ones first, as far as that makes everything fit."""
+    sizes = [
+        entry.tokens if entry.message["role"] in roles and "tool_calls" not in entry.message else 0
+        for entry in entries
+    ]
     total = sum(entry.tokens for entry in entries)
-    room = cap - (total - sum(results))
+    room = cap - (total - sum(sizes))
     if total <= cap or room <= 0:
         return entries
-    shares = shares_of(results, room)
+    shares = shares_of(sizes, room)
     return [
-        _shortened(entry, share, counter) if share < result else entry
-        for entry, result, share in zip(entries, results, shares, strict=True)
+        _shortened(entry, share, counter) if share < size else entry
+        for entry, size, share in zip(entries, sizes, shares, strict=True)
     ]
 
 

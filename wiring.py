@@ -25,6 +25,8 @@ from tools import ToolFileError
 
 SEARCH_SHARE = 8
 """A search of the history may give back this part of the budget: 1/8."""
+LEAST_FOUND = 256
+"""Tokens that a search may give back in any case: less would cut off what was found."""
 SUMMARY_INPUT = 6_000
 """Tokens that a request to the summarizer may take at most."""
 SUMMARY_FRAME = 256
@@ -151,7 +153,8 @@ class Chat:
         )
         if self.history is not None:
             search = search_history_tool(
-                self.search_dropped, max_tokens=lambda: self.context.token_budget // SEARCH_SHARE
+                self.search_dropped,
+                max_tokens=lambda: max(LEAST_FOUND, self.context.token_budget // SEARCH_SHARE),
             )
             self.registry.register(search, check=False)
         if self.settings.tools_path is not None:

@@ -10,6 +10,7 @@ import os
 import re
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pexpect
@@ -19,14 +20,16 @@ DOCS = Path(__file__).parent
 PROJECT = DOCS.parent
 SCREENS = DOCS / "screens"
 COLUMNS, ROWS = 80, 100  # tall enough for a whole session, so that nothing scrolls away
+PATIENCE = 60  # seconds
 
 SESSIONS: dict[str, tuple[list[str], list[str]]] = {
     "session": (
-        ["--context-token-budget", "800"],
+        ["--context-token-budget", "1000"],
         [
             "my name is Ada, and the boat leaves at 7:40",
-            "write a story of 2 paragraphs",
-            "write a story of 3 paragraphs",
+            "write a story of 5 paragraphs",
+            "when does the boat leave?",
+            "write a story of 6 paragraphs",
             "when does the boat leave?",
             "/undo",
         ],
@@ -36,22 +39,28 @@ SESSIONS: dict[str, tuple[list[str], list[str]]] = {
         [
             "/remember home port = Bergen",
             "/pin the boat must be back by Friday",
-            "what is 12 * (3 + 4), and what day is it?",
+            "what is 12 * (3 + 4), and what is 2**64?",
             "/context",
+            "/facts",
         ],
     ),
     "memory": (
-        ["--context-token-budget", "800", "--no-tools", "--context-summary", "on"],
+        ["--context-token-budget", "600", "--no-tools", "--context-summary", "on"],
         [
             "my name is Ada, and the boat leaves at 7:40",
-            "write a story of 5 paragraphs",
             "write a story of 6 paragraphs",
+            "write a story of 5 paragraphs",
             "/summary",
             "when does the boat leave?",
         ],
     ),
 }
 """By name: arguments, and the lines that are typed."""
+
+
+def shortened(text: str) -> str:
+    """Leave out the inside of the long replies that only fill the window."""
+    return re.sub(r"(Made up by [^\n]*\n)\n.*?\n\n(?=> )", r"\1[...]\n\n", text, flags=re.DOTALL)
 
 
 def capture(arguments: list[str], lines: list[str]) -> str:
@@ -77,27 +86,28 @@ def capture(arguments: list[str], lines: list[str]) -> str:
             timeout=60,
         )
 
-        def until_idle() -> None:
-            """Read until the prompt waits again: its toolbar has figures, and nothing more comes."""
-            while True:
-                try:
-                    text = child.read_nonblocking(65536, timeout=1)
-                except pexpect.TIMEOUT:
-                    if re.search(r"ctx≈ [\d,]+/", "\n".join(screen.display[-30:] + screen.display)):
-                        return
-                    continue
+        def until_prompt(number: int) -> None:
+            """Read until the prompt is there for the n-th time, with figures in the toolbar under it."""
+            end = time.monotonic() + PATIENCE
+            while time.monotonic() < end:
+                shown = [line for line in screen.display if line.strip()]
+                prompts = sum(line.startswith(">") for line in shown)
+                if prompts == number and re.search(r"ctx≈ [\d,]+/.*compact", shown[-1]):
+                    return
+                text = child.read_nonblocking(65536, timeout=PATIENCE)
                 if "\x1b[6n" in text:  # it asks where the cursor is
                     child.send(f"\x1b[{screen.cursor.y + 1};{screen.cursor.x + 1}R")
                 stream.feed(text)
+            raise SystemExit(f"the prompt did not come back; the screen is:\n{chr(10).join(screen.display)}")
 
-        until_idle()
-        for line in lines:
+        until_prompt(1)
+        for number, line in enumerate(lines, 2):
             child.send(f"{line}\r")
-            until_idle()
+            until_prompt(number)
         shown = [line.rstrip() for line in screen.display]
         child.close(force=True)
     text = "\n".join(shown).strip("\n")
-    return re.sub(r"\d+\.\d s\b", "0.0 s", text) + "\n"
+    return shortened(re.sub(r"\d+\.\d s\b", "0.0 s", text)) + "\n"
 
 
 def main(arguments: list[str]) -> int:

@@ -86,8 +86,8 @@ MUTANTS = [
     Mutant(
         "a pin is checked alone",
         "context.py",
-        "pinned = turn.question.tokens + sum(self._log[number].question.tokens for number in self._view.pins)",
-        "pinned = turn.question.tokens",
+        "+ sum(self._log[number].question.tokens for number in self._view.pins)",
+        "",
     ),
     Mutant(
         "a new model keeps the old correction", "context.py", "if self._view.correction != 1.0:", "if False:"
@@ -275,19 +275,19 @@ MUTANTS = [
     Mutant(
         "what was dropped is not owed",
         "summarizing.py",
-        "owed = [*view.owed, *(span for span in dropped if span.last > view.covered)]",
-        "owed = [*view.owed]",
+        "return replace(view, owed=(*old, *new), omitted=omitted)",
+        "return view",
     ),
     Mutant(
         "what a brief covers is owed again",
         "summarizing.py",
-        "for span in dropped if span.last > view.covered)",
-        "for span in dropped)",
+        "[span for span in dropped if span.last > view.covered]",
+        "list(dropped)",
     ),
     Mutant(
         "what is owed grows without bound",
         "summarizing.py",
-        "while not view.rebuild and len(owed) > 1 and total > limits.owed:",
+        "while not view.rebuild and old and total > limits.owed:",
         "while False:",
     ),
     Mutant(

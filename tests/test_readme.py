@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 PROJECT = Path(__file__).parent.parent
 
@@ -19,3 +24,12 @@ def test_the_generated_parts_are_up_to_date() -> None:
     assert text.count("<!-- generated:") > 5
     assert list(readme.stale(text)) == []
     assert list(readme.stale(text.replace("CONTEXT_TOKEN_BUDGET`", "OLD`"))) == ["settings"]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.skipif(os.name != "posix", reason="a pseudo-terminal is POSIX")
+def test_the_screens_are_what_the_program_shows() -> None:
+    """If this fails, run `python docs/screens.py` and look at what changed."""
+    command = [sys.executable, str(PROJECT / "docs" / "screens.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=280)
+    assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr

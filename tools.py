@@ -17,7 +17,9 @@ from __future__ import annotations
 import inspect
 import itertools
 import json
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, redirect_stdout
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -197,7 +199,8 @@ class ToolRegistry:
             if tool is None:
                 return self._result(self._unknown(name), ok=False)
             values = tool.signature.check(arguments)
-            return self._result(_as_text(tool.function(**values)), ok=True)
+            with _prints_aside():
+                return self._result(_as_text(tool.function(**values)), ok=True)
         except KeyboardInterrupt:
             raise
         except ArgumentsError as error:
@@ -219,16 +222,20 @@ class ToolRegistry:
         path = Path(path)
         before = self._tools.copy()
         try:
-            for function in _marked(run_file(path)):
+            with _prints_aside():
+                module = run_file(path)
+            for function in _marked(module):
                 try:
                     self.register(function)
                 except ToolDefinitionError as error:
                     raise ToolFileError(f"{path.name}, line {_line_of(function)}: {error}") from error
         except PluginError as error:
             raise ToolFileError(str(error)) from error
-        except BaseException:
+        except BaseException as error:
             self._tools = before
-            raise
+            if isinstance(error, KeyboardInterrupt | ToolFileError):
+                raise
+            raise ToolFileError(f"{path.name}: {describe(error)}.") from error
         if len(self._tools) == len(before):
             raise ToolFileError(f"{path.name} has no function marked with @tool (from tools import tool).")
         return self.names[len(before) :]
@@ -242,6 +249,11 @@ class ToolRegistry:
 
     def _result(self, text: str, *, ok: bool) -> ToolResult:
         return ToolResult(clean_text(_cut(text, self.max_result_chars)), ok)
+
+
+def _prints_aside() -> AbstractContextManager[object]:
+    """What a person's own code prints goes to stderr: stdout is for the answer alone."""
+    return redirect_stdout(sys.stderr)
 
 
 def _as_text(value: Any) -> str:

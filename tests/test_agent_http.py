@@ -350,11 +350,14 @@ OWN_TOOLS = '''
     import os, signal
     from tools import tool
 
+    print("noise of a file that is loaded")
+
     @tool
     def write(text: str) -> str:
         """Write a text."""
         with open("written.txt", "a") as file:
             print(text, file=file)
+        print("noise of a tool that runs")
         return "written"
 
     @tool(needs_approval=False)

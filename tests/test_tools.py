@@ -12,6 +12,7 @@ import subprocess
 import sys
 import textwrap
 import uuid
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -211,6 +212,20 @@ def test_endless_recursion_in_a_tool_is_its_failure():
 def test_the_text_of_an_exception_is_bounded():
     for error in (ValueError("x" * 1_000_000), ToolError("x" * 1_000_000)):
         assert len(returning(error).run("f", "{}").content) < 1_100
+
+
+def test_what_a_tool_prints_is_no_part_of_the_answer(capsys):
+    """Nor is it of the result: it goes to stderr, where a person sees it."""
+
+    def chatty() -> Iterator[str]:
+        """Do it."""
+        print("noise")
+        yield "value"
+
+    registry = ToolRegistry()
+    registry.register(chatty)
+    assert registry.run("chatty", "{}") == ToolResult('["value"]', ok=True)
+    assert capsys.readouterr() == ("", "noise\n")
 
 
 def test_control_c_gets_through():
@@ -465,6 +480,24 @@ def test_what_is_not_a_file_is_one_sentence(tmp_path):
         registry.load_file(tmp_path / "nowhere.py")
     with pytest.raises(ToolFileError, match="is a folder: name a Python file"):
         registry.load_file(tmp_path)
+
+
+def test_a_file_whose_types_misbehave_is_one_sentence(tmp_path):
+    source = """
+        from tools import tool
+
+        class Odd:
+            def __get_pydantic_core_schema__(*_):
+                raise SystemExit(4)
+
+        @tool
+        def f(x: Odd) -> str:
+            '''Do it.'''
+    """
+    registry = ToolRegistry()
+    with pytest.raises(ToolFileError, match=r"^my_tools\.py: it tried to end the program\.$"):
+        registry.load_file(write(tmp_path, source))
+    assert registry.names == []
 
 
 def test_control_c_while_a_file_loads_gets_through(tmp_path):

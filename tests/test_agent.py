@@ -1004,7 +1004,7 @@ def test_the_trace_has_every_request_and_every_call_in_full() -> None:
         False,
         "fail failed: ValueError: no luck",
     )
-    parts = [each.seconds for each in (*trace.requests, *trace.tools)]
+    parts = [request.seconds for request in trace.requests] + [tool.seconds for tool in trace.tools]
     assert all(part > 0 for part in parts)
     assert trace.seconds > sum(parts)
     assert trace.failure == ""

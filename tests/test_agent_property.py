@@ -45,12 +45,14 @@ types = st.sampled_from(
 )
 failing = st.sampled_from([ValueError("no"), ToolError("\ud800"), SystemExit(1), RecursionError()])
 outcomes = st.one_of(json_like, st.binary(max_size=5), st.just({1}), failing, st.just(KeyboardInterrupt()))
-verdicts = st.sampled_from([True, True, False, "a reason", "", Bug(), KeyboardInterrupt()])
+verdicts: st.SearchStrategy[bool | str | BaseException] = st.sampled_from(
+    [True, True, False, "a reason", "", Bug(), KeyboardInterrupt()]
+)
 
 
 @st.composite
-def tools(draw: st.DrawFn) -> list[tuple[Any, list[Any]]]:
-    """Functions with random parameters, and what their calls will give, in turn."""
+def tools(draw: st.DrawFn) -> list[tuple[Callable[..., Any], bool]]:
+    """Functions with random parameters and outcomes, and whether each needs approval."""
     made = []
     for name in draw(st.lists(names, unique=True, max_size=3)):
         kinds = draw(st.just({}) | st.dictionaries(st.sampled_from("abc"), types, max_size=3))

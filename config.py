@@ -173,7 +173,7 @@ def _base_url(text: str, _variable: Variable) -> str:
         raise ValueError("must not go on with ? or #")
     if not _is_server(text) or len(text) > 2000:
         raise ValueError("names no server and port that can exist, as http://localhost:11434/v1 does")
-    return re.sub("/*(/chat/+completions)?/*$", "", text, flags=re.IGNORECASE)
+    return re.sub("/*(/chat/completions)?/*$", "", text, flags=re.IGNORECASE)
 
 
 def _is_server(url: str) -> bool:
@@ -254,7 +254,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             variable.option,
             dest=variable.field,
             metavar=variable.unit.upper().replace(" ", "_"),
-            help=described.replace("%", "%%") + ".",
+            help=described + ".",
         )
 
 
@@ -343,7 +343,6 @@ def _parse(variable: Variable, given: _Given, secrets: Iterable[str]) -> Any:
     except ValueError as error:
         shown = redact(text, secrets)
         shown = "" if is_key else f"={shown[:60] + '…' if len(shown) > 60 else shown!r}"
-        # `from None`: the first error may quote the value, and a traceback would print it.
         raise ConfigError(f"{variable.name}{shown} ({given.where}) {error}.") from None
     return (given.folder / value).absolute() if isinstance(value, Path) else value
 

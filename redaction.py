@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 
 HIDDEN = "***"
-# The prefixes of known services, and a long word with a digit: `sk-learn-compatible-estimators-2` is no key.
+# The prefixes of known services, and a long word with a digit: `sk-internationalization-2` is none.
 _KEY = re.compile(
     r"(?<![A-Za-z0-9])"
     r"(?:(?:sk|pk|rk|gsk|csk|hf|xai|nvapi|pplx|fw|r8|tgp)[-_][\w-]*?(?=[A-Za-z]*\d)[A-Za-z0-9]{16,}|AIza[\w-]{30,})"

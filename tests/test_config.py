@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import config
 from config import VARIABLES, ConfigError, Settings, add_options, load_settings
+from redaction import redact
 
 ROOT = Path(config.__file__).parent
 KEY = "sk-proj-9fX2kLm4TqRz7WvB"
@@ -47,6 +48,7 @@ def test_the_command_line_beats_the_environment_and_that_beats_the_file(tmp_path
     assert settings.context_token_budget == 2000
     assert settings.context_keep_recent_turns == 3
     assert settings.agent_max_steps == 10
+    assert load(folder=tmp_path, context_summary_every_turns=0).context_summary_every_turns == 0
 
 
 @pytest.mark.parametrize("empty", ["", "  ", "\t", '""', "“”", "\ufeff"])
@@ -150,6 +152,7 @@ def test_a_note_behind_nothing_is_no_value(tmp_path: Path) -> None:
 def test_text_of_several_lines_stays_as_it_is(tmp_path: Path) -> None:
     settings = load(env='SYSTEM_PROMPT="Be brief.\nDon’t say ${HOME} # ever"\n', folder=tmp_path)
     assert settings.system_prompt == "Be brief.\nDon’t say ${HOME} # ever"
+    assert load({"SYSTEM_PROMPT": "a\r\nb\rc\td"}, folder=tmp_path).system_prompt == "a\nb\nc\td"
     assert load({"SYSTEM_PROMPT": "“Don’t.”"}, folder=tmp_path).system_prompt == "Don’t."
     assert load({"SYSTEM_PROMPT": '"a" and "b"'}, folder=tmp_path).system_prompt == '"a" and "b"'
 
@@ -169,7 +172,7 @@ def test_text_of_several_lines_stays_as_it_is(tmp_path: Path) -> None:
         pytest.param(b"OPENAI_MODEL=\x81\xff\xfe", ".env is no text, or in an encoding", id="no encoding"),
         pytest.param(b"\xff\xfe\x00", ".env is no text, or in an encoding", id="half a character"),
         pytest.param(
-            b"\r\n\r\nOPENAI_TIMEOUT=x", "OPENAI_TIMEOUT='x' (.env, line 3) must be", id="line of a value"
+            b"\r\rOPENAI_TIMEOUT=x", "OPENAI_TIMEOUT='x' (.env, line 3) must be", id="line of a value"
         ),
     ],
 )
@@ -205,7 +208,8 @@ def test_a_bad_budget_is_one_sentence(tmp_path: Path, bad: str) -> None:
 def test_numbers_are_taken_up_to_their_bounds_and_not_past_them(
     tmp_path: Path, variable: config.Variable
 ) -> None:
-    for bound, past in ((variable.low, variable.low - 0.01), (variable.high, variable.high + 1)):
+    step = 1 if isinstance(variable.default, int) else 0.01
+    for bound, past in ((variable.low, variable.low - step), (variable.high, variable.high + step)):
         settings = load({variable.name: str(bound), "SYSTEM_PROMPT": "Be brief."}, folder=tmp_path)
         assert getattr(settings, variable.field) == bound
         assert f"{variable.low:,} to {variable.high:,}" in refusal(
@@ -230,7 +234,7 @@ def test_a_switch_is_on_or_off(tmp_path: Path, text: str, value: bool) -> None:
         ("http://localhost:11434/v1", "http://localhost:11434/v1"),
         ("https://api.example.com/v1///", "https://api.example.com/v1"),
         ("https://api.example.com/v1/chat/completions", "https://api.example.com/v1"),
-        ("https://api.example.com/v1//chat/completions/", "https://api.example.com/v1"),
+        ("https://api.example.com/v1//chat/completions//", "https://api.example.com/v1"),
         ("HTTPS://api.example.com/V1/Chat/Completions", "HTTPS://api.example.com/V1"),
         ("https://api.example.com", "https://api.example.com"),
         ("https://api.example.com/chat/completions", "https://api.example.com"),
@@ -259,6 +263,7 @@ def test_base_urls_that_are_meant_well_work(tmp_path: Path, written: str, meant:
         ("http://1.2.3.400/v1", "names no server"),
         ("http://a..b/v1", "names no server"),
         ("http://" + "a" * 64 + ".com", "names no server"),
+        ("http://" + "a." * 126 + "com", "names no server"),
         ("https://example.com/" + "a/" * 1000, "names no server"),
         ("https://exa mple.com/v1", "has the character U+0020 in it"),
         ("https://example.com/v1\nX: y", "has the character U+000A in it"),
@@ -405,6 +410,10 @@ def test_a_key_inside_of_another_value_is_not_shown(
     assert hidden not in refusal(environ, folder=tmp_path)
 
 
+def test_of_two_keys_the_longer_is_hidden_whole() -> None:
+    assert redact("my w0rdly", ["w0rd", "w0rdly"]) == "my ***"
+
+
 @pytest.mark.parametrize(
     "model",
     [
@@ -414,7 +423,7 @@ def test_a_key_inside_of_another_value_is_not_shown(
         "ft:gpt-4o-mini-2024-07-18:my-org:custom:7p4lURel",
         "claude-3-5-sonnet-20241022",
         "accounts/fireworks/models/deepseek-v3p1",
-        "sk-learn-compatible-estimators-2",
+        "sk-internationalization-2",
         "ollama",
     ],
 )

@@ -34,7 +34,7 @@ from terminal.meter import Toolbar, toolbar_line
 from terminal.readers import PROMPT
 from terminal.repl import Choices
 from terminal.safe import one_line
-from terminal.screen import COLORS, Screen
+from terminal.screen import COLORS, ERASE_BELOW, Screen
 
 HISTORY_LIMIT = 1 << 20
 """Bytes of the input history file above which its older half is dropped when it is opened."""
@@ -202,10 +202,14 @@ def _output() -> Output:
     from prompt_toolkit.output.vt100 import Vt100_Output
 
     class Terminal(Vt100_Output):
-        """Claims one free row below the cursor; more are made by scrolling when they are needed."""
+        """The terminal, with two differences."""
 
         def get_rows_below_cursor_position(self) -> int:
+            """Claims one free row; more are made by scrolling when they are needed."""
             return 1
+
+        def erase_down(self) -> None:
+            self.write_raw(ERASE_BELOW)
 
     return Terminal.from_pty(sys.stdout, term=os.environ.get("TERM"))
 

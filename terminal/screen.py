@@ -27,6 +27,10 @@ from terminal.tables import table_lines
 SGR = {"bold": "1", "dim": "2", "italic": "3", "underline": "4", "reverse": "7", "strike": "9"}
 COLORS = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "magenta": "35", "cyan": "36"}
 
+ERASE_BELOW = "\x1b[K\x1b[C\x1b[J\x1b[D"
+"""Clears from the first column to the end of the screen. Not `CSI J` alone: when that clears a screen from
+its first cell, tmux takes it for a person's `clear` and moves a copy of it into the scrollback."""
+
 
 @dataclass(frozen=True, slots=True)
 class Glyphs:

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from terminal.cells import Line, Span, clip_line, plain
-from terminal.screen import Screen
+from terminal.screen import ERASE_BELOW, Screen
 
 FRAME = 0.1
 """Seconds between two pictures of the spinner."""
@@ -153,7 +153,7 @@ class Bottom:
     def _cleared(self) -> str:
         """The sequence that removes what is drawn: the cursor stands at its beginning."""
         drawn, self._drawn = self._drawn, False
-        return "\r\x1b[J" if drawn else ""
+        return f"\r{ERASE_BELOW}" if drawn else ""
 
     def _picture(self) -> str:
         """The rows as they are now, and the way back to the first of them."""

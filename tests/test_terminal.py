@@ -143,6 +143,28 @@ def test_a_reply_is_in_the_scrollback_exactly_once(
     assert re.findall(pattern, text.replace("\n", " ")) == [str(n) for n in range(1, count + 1)]
     assert text.count(end) == 1
     assert "to stop" not in text  # nothing is left of the status line
+    assert re.findall(r"(?m)^>.*", text) == [f"> {reply}", ">"]
+    assert text.count("ctx≈") == 1
+
+
+def test_a_window_resized_at_the_prompt_shows_one_prompt(tmux: Callable[..., Tmux]) -> None:
+    """At the top of the screen too, where tmux would take our clearing for a person's."""
+    window = tmux(80, 24)
+    window.keys("hello", "Enter")
+    window.until_prompt(1)
+    for size, toolbar in [
+        ((40, 24), "gpt-4o-mini · ctx≈ 2,034/8,000 (25%)"),
+        ((100, 24), "gpt-4o-mini · ctx≈ 2,034/8,000 (25%) · compact×0"),
+        ((60, 4), "gpt-4o-mini · ctx≈ 2,034/8,000 (25%) · compact×0"),
+        ((20, 10), "ctx≈ 2,034/8,000"),
+    ]:
+        window.resize(*size)
+        window.until(partial(drawn, window, toolbar))
+        assert window.everything == f"> hello\nYou said: hello\n\n>\n{toolbar}"
+
+
+def drawn(window: Tmux, toolbar: str) -> bool:
+    return window.screen[-1] == toolbar
 
 
 SCREENS = {

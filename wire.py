@@ -9,6 +9,7 @@ means is for `assembly.py`.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -39,8 +40,7 @@ def events(pieces: Iterable[bytes]) -> Iterator[Event]:
         Events, the last of them `done` when the server said `[DONE]`.
 
     Raises:
-        BrainError: empty (no body), server (a web page, damaged JSON, no end), interrupted (cut inside an
-            event).
+        BrainError: empty (no body) or server (a web page, damaged JSON, no end).
     """
     lines = _lines(pieces)
     first = next((line for line in lines if line.strip(b"\xef\xbb\xbf \t")), None)
@@ -108,15 +108,12 @@ def _stream(lines: Iterable[bytes]) -> Iterator[Event]:
                 yield event
                 if event.kind == "done":
                     return
-    if (
-        data
-    ):  # the last event is not closed by a blank line: some servers leave it out, or the stream was cut here
-        try:
-            event = _parse("\n".join(data), is_error=is_error)
-        except BrainError:
-            raise fail("broken_off") from None
-        if event:
-            yield event
+    # Some servers leave out the blank line after the last event; where the stream was cut, it is no JSON.
+    last = None
+    with contextlib.suppress(BrainError):
+        last = _parse("\n".join(data), is_error=is_error)
+    if last:
+        yield last
 
 
 def _parse(text: str, *, is_error: bool) -> Event | None:

@@ -302,6 +302,8 @@ def test_ctrl_c_in_mid_stream_passes_through_and_the_server_is_told(server: Serv
         shown.wait(10)
         signal.pthread_kill(main, signal.SIGINT)
 
+    # A process that was started in the background begins with this signal ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     thread = threading.Thread(target=interrupt)
     thread.start()
     got = []
@@ -311,6 +313,7 @@ def test_ctrl_c_in_mid_stream_passes_through_and_the_server_is_told(server: Serv
                 got.append(item)
                 shown.set()
         thread.join()
+        signal.signal(signal.SIGINT, before)
         assert server.left.wait(10), "the connection is still open"
         assert (got, waits) == ([TextDelta("Hel")], [])
         server.play(says("Again."))

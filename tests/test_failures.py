@@ -282,6 +282,10 @@ def test_the_words_of_a_server_are_one_short_line() -> None:
     assert len(error.message) < 400
 
 
+def test_a_line_of_a_stream_ends_somewhere_too() -> None:
+    assert read(b"data: " + b"x" * wire.MAX_PIECE).message == fail("endless", size="32 MB").message
+
+
 def test_a_plain_answer_of_many_lines_ends_somewhere_too() -> None:
     assert (
         read(b"{\n" + b"1234567\n" * (wire.MAX_PIECE // 6)).message == fail("endless", size="32 MB").message

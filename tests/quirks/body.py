@@ -9,6 +9,8 @@ from server import Answer, calls, delta, event, message, piece, plain, stream
 from brain import Usage
 from quirks.row import FULL, HALF_1, HALF_2, OK, lines, row, whole
 
+TWO_LINES = 'data: {"choices":\r\ndata: ' + FULL[FULL.index("[") :] + "\r\n\r\n"
+
 BODY = [
     row("CRLF", lines(f"data: {FULL}\r\n\r\ndata: [DONE]\r\n\r\n")),
     row("CR", lines(f"data: {FULL}\r\rdata: [DONE]\r\r")),
@@ -27,6 +29,10 @@ BODY = [
     row("[DONE] without a blank line", lines(f"data: {FULL}\n\ndata: [DONE]")),
     row("JSON over two lines", lines('data: {"choices":\ndata: [' + FULL[FULL.index("[") + 1 :] + "\n\n")),
     row("text after [DONE]", lines(f"data: {FULL}\n\ndata: [DONE]\n\ndata: {FULL}\n\n")),
+    row(
+        "CRLF and JSON over two lines, every byte by itself",
+        Answer(200, [bytes([b]) for b in TWO_LINES.encode()]),
+    ),
     row(
         "every byte by itself",
         Answer(200, [bytes([b]) for b in event(delta("Grüße 😀", finish="stop"))]),

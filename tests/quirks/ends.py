@@ -54,6 +54,7 @@ ENDS = [
         stream(calls(piece("{}", id="c1", name="look")), done=False),
         kind="interrupted",
     ),
+    row("reason empty, and no [DONE]", stream(delta("Hel", finish=""), done=False), kind="interrupted"),
     row("cut off", stream(delta("Hel"), CUT), kind="connection"),
     row("cut inside an event", stream(delta("Hel"), b'data: {"choi', done=False), kind="interrupted"),
     row("reset", stream(delta("Hel"), RESET), kind="connection"),

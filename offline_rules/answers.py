@@ -106,7 +106,9 @@ class Answer:
         wanted, topic = intent(clause)
         zones, total = clocks(clause), formula(clause)
         keep = _KEEP.match(clause)
-        if wanted and not (wanted == "document" and not self.sight.documents):
+        if wanted == "document" and not self.sight.documents:
+            wanted = "identity" if strip(clause).lower() == "what is this" else ""
+        if wanted:
             self._chat(wanted, topic)
         elif keep and (keep[1] or _FOR_GOOD.search(clause)):
             self._store(clause)
@@ -123,7 +125,9 @@ class Answer:
 
     def _vary(self, *phrases: str) -> str:
         """Return one of several phrases, chosen by what is in the payload."""
-        return phrases[crc32(f"{len(self.sight.asked)} {self.sight.question}".encode()) % len(phrases)]
+        return phrases[
+            crc32(f"{len(self.sight.asked)} {self.sight.question}".encode("utf-8", "replace")) % len(phrases)
+        ]
 
     # Tools
 
@@ -219,9 +223,10 @@ class Answer:
         if best and best[0].sure:
             return best
         keys = [word for word in dict.fromkeys(language.words(question)) if word not in language.STOPWORDS]
-        hard = [word for word in keys if not language.is_soft(language.stem(word))] or keys
-        queries = [" ".join(hard[:8]), *sorted(hard, key=len, reverse=True)]
-        for query in list(dict.fromkeys(queries))[:_MOST_SEARCHES] if hard else ():
+        hard = [word for word in keys if not language.is_soft(language.stem(word))]
+        keys = hard if len(hard) > 1 else keys
+        queries = [" ".join(keys[:8]), *sorted(keys, key=len, reverse=True)] if keys else []
+        for query in list(dict.fromkeys(queries))[:_MOST_SEARCHES]:
             if self._call("search_history", {"query": query}).state == "pending":
                 return None
         return best

@@ -99,7 +99,7 @@ def formula(text: str) -> Formula | None:
         return None
     text = " ".join(text.split())
     asked = _without_end(_ASKING.sub("", text))
-    if not _NO_SUM.search(asked):
+    if not _NO_SUM.search(asked.replace(",", "")):
         if _SYMBOLS.fullmatch(asked) and ("%" not in asked or len(asked) > LONGEST):
             return Formula(" ".join(_rewritten(asked).split()))
         if len(asked) <= LONGEST:

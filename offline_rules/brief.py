@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from offline_rules.language import STOPWORDS, content, is_question, is_request, sentences, word_set, words
+from offline_rules.language import STOPWORDS, is_question, is_request, sentences, word_set, words
 from offline_rules.matching import FACT
 from offline_rules.reading import OWN, SAID, SUMMARY, Sight, clip, unfence
 
@@ -26,6 +26,9 @@ _DECIDES = re.compile(
 _OPEN = re.compile(
     r"(?i)\b(?:open question|undecided|unclear|not sure yet|still (?:need|have|open|to)|to be (?:decided|"
     r"done)|tbd)\b"
+)
+_OF_THE_PERSON = re.compile(
+    r"(?i)\b(?:my|our)\b.{1,60}\b(?:is|are|was|were)\b|\bi(?:['’]m| am| live| work| prefer| have| need)\b"
 )
 _PERSONAL = re.compile(r"(?i)\b(?:my|our|i|we|user)\b|=|:\s")
 _IDENTIFIES = re.compile(
@@ -84,7 +87,20 @@ def brief(previous: str | None, dropped: Sequence[Mapping[str, Any]], *, max_tok
             chosen.append(at)
             tokens += cost
             characters += 1 + len(text)
+    if not chosen and lines:
+        return _clipped(lines[order[0]].text, max_tokens, given)
     return "\n".join(lines[at].text for at in sorted(chosen))
+
+
+def _clipped(text: str, max_tokens: int, characters: int) -> str:
+    """As many words from the beginning of a line as fit, so that a tight cap still leaves something."""
+    kept = ""
+    for word in text.split():
+        longer = f"{kept} {word}".strip()
+        if cautious_tokens(longer) > max_tokens or len(longer) > characters:
+            break
+        kept = longer
+    return kept
 
 
 def _kept(previous: str) -> Iterator[_Line]:
@@ -131,6 +147,7 @@ def _worth(sentence: str) -> int:
         return 0
     worth = 3 * bool(_DECIDES.search(sentence)) + 3 * bool(_OPEN.search(sentence))
     worth += 2 * bool(_IDENTIFIES.search(sentence)) + 2 * bool(_NAMES.search(sentence))
+    worth += 3 * bool(_OF_THE_PERSON.search(sentence))
     worth += bool(_PERSONAL.search(sentence)) + bool(_STATES.search(sentence))
     return worth + (len(telling) > 2)
 
@@ -138,16 +155,40 @@ def _worth(sentence: str) -> int:
 def _unique(lines: Iterable[_Line]) -> list[_Line]:
     first: dict[object, _Line] = {}
     for line in lines:
-        first.setdefault(tuple(content(line.text)) or line.text, line)
+        first.setdefault(tuple(words(line.text)) or line.text, line)
     return list(first.values())
 
 
 _PIECE = re.compile(r" ?[A-Z]?[a-z]+(?![A-Z])| ?[A-Za-z]+|[0-9]+|[^A-Za-z0-9]")
 _ONE_TOKEN = word_set("""
-    a an and are as at be but by can do for from has have how if in is it its me my no not now of on or
-    our out so that the their them then this to up us was we were what when which who with you your name
-    new work use time
+    a about above address after again against airport all also always am an and another any are around
+    as ask at away back be because been before being best better between big birthday black blue body
+    book both budget business but buy by call called came can car case cat change child city class clear
+    client close code cold color come company control cost could country course cut data date daughter
+    day days deadline did different do doctor does dog done door down during each early east easy eat
+    email end even every example eye face fact family far father favorite feel few field file final find
+    fine first fish five flight fly follow food for form found four free friend from front full get girl
+    give go god gold good got great green ground group grow had half hand hard has have he head hear
+    heart help her here high him his history hold home horse hot hour hours house how idea if important
+    in into invoice is issue it its job just keep key kind king know land large last late launch law
+    learn leave led left less let letter level library life light like line list little live local long
+    look lot love low made main make man many map may me mean meet meeting member men might mind miss
+    money month more most mother move much music must my name near need never new news next night no
+    north not note nothing now number of off office often old on once one only open or order other our
+    out over own page paper part party pass passport password past pay people person phone place plan
+    plant play point port power present problem product program project public put question quick quite
+    ran read ready real reason red release remember rest result right river road rock room round run
+    said same say school sea second see seen self send sent server service set she ship short should
+    show side since six size small so social some something son song soon sort sound south space special
+    stage stand start state stay step still stop story street strong student study such summer sun
+    support sure system table take talk team tell ten test text than thank that the their them then
+    there these they thing things think this those though thought three through ticket time to today too
+    top total town travel tree true try turn two type under unit until up us use used user version very
+    voice walk wall want war was watch water way we week well went were west what wheel when where which
+    while white who whole why wife will wind window winter with woman women word words work world would
+    write year years yes yet you young your
 """)
+"""Common words that are one token each, in lower case and after a blank, in both encodings."""
 _UNSPEAKABLE = re.compile(r"[b-df-hj-np-tv-xz]{3}")
 
 
@@ -156,17 +197,17 @@ def cautious_tokens(text: str) -> int:
 
     Byte-pair encodings spend at most one token on a byte. Common English words are one token; other
     words that can be spoken took at most (2n + 2) / 3 tokens for n letters among 80,000 random ones in
-    `o200k_base` and `cl100k_base`; digits take at most one for two. For English prose that is about
-    two and a half times the true count.
+    `o200k_base` and `cl100k_base`. For English prose that is about twice the true count.
     """
-    return sum(map(_piece_tokens, _PIECE.findall(text)))
+    # The second figure is for where there is no vocabulary and the context itself estimates by characters.
+    return max(sum(map(_piece_tokens, _PIECE.findall(text))), -(-45 * len(text) // 100))
 
 
 def _piece_tokens(piece: str) -> int:
     if not piece.isascii():
         return len(piece.encode("utf-8", "replace"))
     if piece.isdigit():
-        return -(-len(piece) // 2)
+        return len(piece)
     word = piece.lstrip() or piece  # a blank is a part of the word that follows it
     if word in _ONE_TOKEN or len(word) == 1:
         return 1

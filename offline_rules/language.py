@@ -56,10 +56,10 @@ _IRREGULAR = dict(
 _PHRASES = tuple(
     (re.compile(f"(?i){pattern}"), words)
     for pattern, words in (
-        (r"\bwho (?:am i|i am)\b", "who name"),
+        (r"\bwho (?:am i|i am)\b", "what is my name"),
         (r"\b(?:call me|i go by|(?:i am|i['’]m) (?:called|named|known as))\b", "my name"),
         (
-            r"^(?:hi|hello|hey)?\W*(?:i am|i['’]m|this is) (?-i:([A-Z]\w+))(?=$|[,.!]| and | from )",
+            r"^(?:hi|hello|hey)?\W*(?:i am|i['’]m|this is) (?-i:([A-Z]\w*(?: [A-Z]\w+)*))(?=$|[,.!]| and )",
             r"my name \1",
         ),
         (r"\b(?:i am|i['’]m|we are|we['’]re|come|comes|originally) from\b", "i live in"),
@@ -67,7 +67,7 @@ _PHRASES = tuple(
         (r"\b(i|we|he|she|they)(['’]ve| have| just)* moved to\b", r"\1 moved live in"),
         (r"\bfor a living\b|\bwhat do i do\b$", "work"),
         (r"\bhow old\b|\byears old\b", "age"),
-        (r"\bhow (?:long|far|tall)\b", "how"),
+        (r"\bhow (?:long|far|tall|often|heavy|big|high|wide|deep|fast|late)\b", "how"),
         (r"\b(?:went|go|going|gone) with\b|\bopted? for\b|\blet['’]?s (?:use|take)\b", "decide"),
     )
 )

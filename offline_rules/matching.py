@@ -42,16 +42,18 @@ _CHANGE = re.compile(
     r"(?i)\b(?:now|actually|instead|correction|no longer|moved|changed|renamed|new|from now on|after all|"
     r"update)\b"
 )
-_FOLLOWS = re.compile(
-    r"(?i)^(?:(?:no|sorry|wait|oops)[,.]? )*"
-    r"(?:actually|correction|i mean|make (?:it|that)|scratch that|it|that)\b"
+_FOLLOWS = re.compile(  # "Correction: it is 42", "no, make that 42": about what was said just before
+    r"(?i)^(?:(?:no|sorry|wait|oops|actually|correction|i mean)\b[\s,.:]+)*"
+    r"(?:(?<=\W)(?:it(?:['’]s| is| was)|that(?:['’]s| is)|\S+$)|make (?:it|that)\b)"
 )
 _COPULA = re.compile(
     r"(?is)^(.{1,160}?)(?:\s+(?:is called|is now|are now|is|are|was|were|will be|equals)\s+|"
     r"\s*[=:]\s+)(\S.*)$"
 )
+_USER = {"user"}  # how a summary calls the person
 _OWNER = re.compile(r"(?i)\b(\w+)['’]s\b(?= \w)|\bof (?:my|our|the|his|her|their) (\w+)")
-_NAMED = re.compile(r"(\w+),? [A-Z]")
+_CAPITALIZED = re.compile(r"(?<=[\w,] )[A-Z]\w+")
+_NAMED = re.compile(r"\b(\w+),? [A-Z]")
 _END_OF_VALUE = re.compile(r"(?i),?\s+now$|,? (?:and|but) (?:i|my|we|our|the|it|he|she|they)\b|;")
 _FIRST_PERSON = re.compile(r"(?i)\b(?:i|my|me|mine|we|our|us|user)\b")
 _CLOSED = re.compile(r"(?i)(?:is|are|was|were|am|do|does|did|has|have|had|can|will)\b")
@@ -108,13 +110,15 @@ class _Candidate:
         self.text = passage.text
         self.stems = set(content(passage.text))
         self.senses = senses(self.stems)
+        self.names = {word.lower() for word in _CAPITALIZED.findall(passage.text)}  # "Will" is a stopword too
         self.before = senses(content(passage.before)) if passage.before else set()
         self.pairs = _pairs(passage.text)
         halves = _COPULA.match(passage.text)
-        self.about = senses(content(halves[1])) if halves else set()
+        self.follows = bool(self.before and _FOLLOWS.match(passage.text))
+        self.about = senses(content(halves[1])) - _USER if halves and not self.follows else set()
         """What it states something of: the words before "is"."""
         owners = {word.lower() for pair in _OWNER.findall(passage.text) for word in pair if word}
-        self.owners = senses(map(stem, owners - STOPWORDS))
+        self.owners = senses(map(stem, owners - STOPWORDS)) - _USER
 
 
 class _Question:
@@ -122,6 +126,7 @@ class _Question:
 
     def __init__(self, text: str, candidates: Sequence[_Candidate]) -> None:
         self.stems = content(text)
+        self.words = set(words(text))
         self.senses = senses(self.stems)
         self.pairs = _pairs(text)
         self.first_person = bool(_FIRST_PERSON.search(text))
@@ -141,7 +146,8 @@ class _Question:
         """Score a passage, 0 when it is not worth mentioning, and tell whether it surely answers."""
         shares = {term: self._share(term, at) for term in self.weights}
         cover = sum(share * self.weights[term] for term, share in shares.items()) / sum(self.weights.values())
-        says_more = bool(at.stems.difference(self.stems)) or (self.closed and cover > 0.95)
+        news = at.stems.difference(self.stems) | at.names.difference(self.words)
+        says_more = bool(news) or (self.closed and cover > 0.95)
         if cover < WEAK or not says_more:
             return 0.0, False
         together = not self.pairs.isdisjoint(at.pairs)
@@ -163,7 +169,7 @@ class _Question:
         if len(term) > 3 and any(_related(term, other) for other in at.stems):
             return 0.8
         if sense(term) in at.before:
-            return 0.9 if _FOLLOWS.match(at.text) else 0.6
+            return 0.9 if at.follows else 0.6
         return 0.0
 
     def _stands_for(self, term: str, text: str) -> bool:
@@ -174,10 +180,10 @@ class _Question:
 
     def _fit(self, at: _Candidate, *, same_subject: bool) -> float:
         """Small reasons for and against: the right kind of answer, the same subject, a correction."""
-        score = 0.15 * same_subject + 0.15 * bool(_CHANGE.search(at.text))
+        score = 0.15 * same_subject + 0.15 * bool(_CHANGE.search(at.text)) + 0.2 * at.follows
         if at.about and not same_subject:
             score -= 0.25 * len(at.about - self.senses) / len(at.about)
-        if self.expected:
+        if self.expected and not same_subject:
             score += 0.1 if self.expected.search(at.text) else -0.2
         if self.first_person and at.passage.source != FACT and not _FIRST_PERSON.search(at.text):
             score -= 0.1
@@ -226,7 +232,7 @@ def value(question: str, sentence: str) -> str:
     """Return the short answer in "X is VALUE" when X is just what was asked for, otherwise ""."""
     halves = _COPULA.match(bare(sentence))
     asked = _Question(question, ())
-    about = senses(content(halves[1])) if halves else set()
+    about = senses(content(halves[1])) - _USER if halves else set()
     if not halves or not about or asked.closed or about != asked.senses:
         return ""
     return _END_OF_VALUE.split(halves[2].rstrip(" .!?"), maxsplit=1)[0]

@@ -28,7 +28,7 @@ OWN = re.compile(
 )
 """Replies that the stand-in makes about itself or about that moment: they are never a source of anything."""
 
-_FENCE = re.compile(r"\[untrusted data (\S+): ([^\]\n]*?)\. Read it as material;[^\]\n]*\]\n?")
+_FENCE = re.compile(r"(?m)^\[untrusted data (\S+): (.*)\. Read it as material;.*\]$\n?")
 """The first line of a fence (`turns.fence`): its nonce, and the name that was given."""
 _MARK = re.compile(r"\[.*\]|`{3}\w*|[\W\d_]*|.*left out to fit the context budget\]")
 """A line that states nothing: it stands for something left out or the edge of code, or has no word in it."""

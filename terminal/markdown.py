@@ -111,8 +111,7 @@ class Markdown:
         self._source = "" if _MARKER.match(self._source) and not self._flowing else self._source[-20_000:]
         lines = self.finish()
         vars(self).update(saved)
-        width = max(1, self._width() - 1)
-        return [piece for line in lines[-rows:] for piece in split_wide(line, width)][-rows:]
+        return [piece for line in lines[-rows:] for piece in split_wide(line, self._width())][-rows:]
 
     # -- lines of the source
 

@@ -248,10 +248,12 @@ class Screen:
         *,
         align: str = "",
         styles: Sequence[str] = (),
+        spare: int = 0,
     ) -> None:
         """Prints a table that fits the width. `align`: `l` or `r` for each column; `styles`: one per row.
 
-        Without `headers` it is a list of terms and what they mean.
+        Without `headers` it is a list of terms and what they mean. The last `spare` columns only explain, and
+        are left out where there is no room for them.
 
         Where the columns do not fit side by side, each row becomes a few lines `header: value`.
         """
@@ -260,7 +262,8 @@ class Screen:
             for number, row in enumerate(rows)
         ]
         heads: list[Line] = [[Span(safe(head), "bold")] for head in headers]
-        self.lines(table_lines(heads, table, align, self.width if self.look.tty else 200, self.glyphs.rule))
+        width = self.width if self.look.tty else 200
+        self.lines(table_lines(heads, table, align, width, self.glyphs.rule, spare))
 
     # -- while something runs
 

@@ -159,7 +159,7 @@ class Bottom:
         """The rows as they are now, and the way back to the first of them."""
         if self._status is None or not self._screen.look.cursor:
             return ""
-        now, width = self._clock(), max(1, self._screen.width - 1)
+        now, width = self._clock(), self._screen.width
         frames = self._screen.glyphs.spinner
         frame = Span(frames[int((now - self._began) / FRAME) % len(frames)] + " ", "cyan")
         rows = [*self._tail(), [frame, *self._status(now - self._began, width - 2)]]

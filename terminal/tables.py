@@ -11,9 +11,17 @@ from terminal.cells import Line, Span, line_cells, split_wide, wrap
 
 
 def table_lines(
-    headers: Sequence[Line], rows: Sequence[Sequence[Line]], align: str, width: int, rule: str = "─"
+    headers: Sequence[Line],
+    rows: Sequence[Sequence[Line]],
+    align: str,
+    width: int,
+    rule: str = "─",
+    spare: int = 0,
 ) -> list[Line]:
-    """Lays out a table in at most `width` columns; long cells are wrapped. No `headers`: no head."""
+    """Lays out a table in at most `width` columns; long cells are wrapped. No `headers`: no head.
+
+    The last `spare` columns are left out where the table does not fit with them.
+    """
     if not rows and not headers:
         return []
     count = len(headers) or max(map(len, rows))
@@ -26,6 +34,9 @@ def table_lines(
         min(want, max(1, *map(_longest_word, column))) for want, column in zip(wanted, columns, strict=True)
     ]
     widths = _fit(wanted, needed, width - 2 * (count - 1))
+    if widths is None and spare:
+        shorter = [row[: count - 1] for row in rows]
+        return table_lines(headers[: count - 1], shorter, align, width, rule, spare - 1)
     if widths is None:
         return _stacked(headers, rows, width)
     lines: list[Line] = []

@@ -537,6 +537,12 @@ def test_a_table_fits_and_keeps_its_words() -> None:
     ]
 
 
+def test_columns_that_only_explain_go_first() -> None:
+    out = Terminal(PLAIN, width=16)
+    out.screen.table(["part", "tokens", "why"], [["window", "12", "explanation"]], align="lr", spare=1)
+    assert out.text == "part    tokens\n──────  ──────\nwindow      12\n"
+
+
 def test_a_list_of_terms_is_a_table_without_a_head() -> None:
     rows = [["/budget N", "Set the budget."], ["/quit", "Leave."]]
     wide, narrow = Terminal(PLAIN, width=24), Terminal(PLAIN, width=12)

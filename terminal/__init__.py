@@ -12,9 +12,13 @@ Read in this order; each file knows one thing and imports only from those above 
     highlight.py   colors for one line of code at a time
     markdown.py    a growing reply, split into lines that are finished and a tail that is not
     status.py      the few rows at the bottom that are redrawn while a reply runs
+    replies.py     a reply while it comes in: styled, or as its source
     render.py      the events of a turn, shown
-    repl.py        the prompt: keys, toolbar, completion, input history
-    readers.py     the same prompt where there is no such terminal: a pipe, a dumb one, a screen reader
+    repl.py        the loop: read a message, handle it, put back what failed
+    prompt.py      the prompt in a terminal: keys, toolbar, completion, input history
+    readers.py     the prompt where there is no such terminal: a pipe, a dumb one, a screen reader
+    editor.py      text in the person's own editor
+    shell.py       what a typed line does; commands/ has the slash commands
 
-Nothing here talks to a model or decides what is in the context.
+Nothing above shell.py talks to a model or decides what is in the context.
 """

@@ -3,7 +3,7 @@
 `main.py` makes the parts once and lets them meet:
 
     screen = Screen(sys.stdout, look_of(sys.stdout, os.environ, plain=args.plain))
-    reader = open_reader(screen, toolbar=..., choices=..., history=...)      # readers.py
+    reader = open_reader(screen, toolbar=..., choices=..., history=...)      # repl.py
     shield = InterruptShield()
     renderer = Renderer(screen, meter=read_meter, shield=shield, toolbar=reader.toolbar)
     agent = Agent(context, brain, registry, shield=shield, approve=...)      # approve asks with screen.ask()
@@ -16,16 +16,16 @@
         return Answer(restore=last.text) if isinstance(last, Failed) else Answer()
 
     with quiet_pipe(sys.stdout):
-        repl(reader, handle)                              # repl.py
+        repl(reader, handle)
 
     one-shot:  Renderer(Screen(sys.stdout), Screen(sys.stderr), meter=..., prompt=False).play(events)
 
 What a command gets is a `Screen`: `print` (as it is, for copying), `say` (sentences, wrapped),
 `error(message, hint)`, `table(headers, rows)`, `markdown(text)`, `lines(styled)`, `progress(what)`,
-`ask(question, answers)`, `width`, `glyphs`, `look`. All of them make foreign text safe; `safe` itself lives
+`ask(question, answers)`, `width`, `glyphs`, `look`. One blank line before each prompt is the reader's. All of them make foreign text safe; `safe` itself lives
 in `safe.py`. `meter.py` has the bar of /context, `editor.py` what /edit opens.
 
-Not here: what the prompt does (`repl.py`), and how the bottom rows are redrawn (`status.py`).
+Not here: what the prompt does (`prompt.py`), and how the bottom rows are redrawn (`status.py`).
 """
 
 from __future__ import annotations

@@ -23,10 +23,12 @@ CLONE = Path(__file__).resolve().parent.parent
 def in_repository(options: argparse.Namespace, arguments: list[str]) -> int:
     """Run a learner's command."""
     work = Workspace(options.repository)
+    if options.command == "read" and options.lesson == "glossary":
+        return learner.read(work.course.root / "GLOSSARY.md")
     named = work.course.numbered(options.lesson) if getattr(options, "lesson", None) else None
     match options.command:
         case "read":
-            return learner.read(named or work.current())
+            return learner.read((named or work.current()).folder / "README.md")
         case "check":
             return learner.run_check(work, watch=options.watch, everything=options.all)
         case "hint":

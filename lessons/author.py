@@ -54,6 +54,8 @@ def save(options: argparse.Namespace, clone: Path, course: Course, folder: Path)
     try:
         state = editing.Edit.load(folder)
     except CourseError:
+        if options.goes_on:
+            raise
         state = None
     if state is None or (state.saved and not editing.dirty(folder)):
         changed = editing.save_product(course, clone)

@@ -149,13 +149,14 @@ def _report(root: Path, lesson: Lesson, outcome: Outcome, *, everything: bool) -
     """One line for each behavior; after the first failure the others wait."""
     passed = sum(outcome[test]["outcome"] == "passed" for test in lesson.tests)
     yield f"{lesson.tag}  {lesson.title:<{WIDTH - len(lesson.tag) - 2}}{passed} of {len(lesson.tests)}"
-    waiting = False
+    waiting, reason = False, "(waiting for the one above)"
     for test in lesson.tests:
         result = outcome[test]
         if result["outcome"] == "passed":
             yield _line("ok", _said(root, test))
         elif waiting and not everything:
-            yield _line("...", f"{_said(root, test):<{WIDTH - 8}} (waiting for the one above)")
+            yield _line("...", f"{_said(root, test):<{WIDTH - 8}} {reason}".rstrip())
+            reason = ""
         else:
             waiting = True
             yield _line("FAIL", _said(root, test))
@@ -191,21 +192,24 @@ def first_open(work: Workspace, lesson: Lesson) -> int | None:
     return next((at for at, key in enumerate(keys) if key not in work.state.done), None)
 
 
-def changes(root: Path, stop: float | None = None) -> Iterator[None]:
-    """Yield once now, and again whenever a Python file of a folder changes; asks twice a second."""
+def changes(root: Path) -> Iterator[None]:
+    """Yield once now, and again whenever a file that tests may see changes; asks twice a second."""
     before: dict[Path, int] = {}
-    while stop is None or time.monotonic() < stop:
-        now = {path: path.stat().st_mtime_ns for path in _watched(root)}
+    while True:
+        now = fingerprint(root)
         if now != before:
             before = now
             yield
         time.sleep(0.5)
 
 
-def _watched(root: Path) -> Iterator[Path]:
+def fingerprint(root: Path) -> dict[Path, int]:
+    """When each Python and TOML file of a folder was written; hidden folders are left out."""
+    times = {}
     for folder, names, files in os.walk(root):
         names[:] = [name for name in names if not name.startswith((".", "__"))]
         for name in files:
             path = Path(folder, name)
-            if name.endswith((".py", ".toml")) and path.exists():
-                yield path
+            if name.endswith((".py", ".toml")) and path.exists():  # an editor may have it between two names
+                times[path] = path.stat().st_mtime_ns
+    return times

@@ -17,7 +17,8 @@ def learner_parser(program: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("--repository", type=Path, help=argparse.SUPPRESS)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    commands.add_parser("read", help="the text of the lesson").add_argument("lesson", nargs="?", metavar="NN")
+    read = commands.add_parser("read", help="the text of the lesson, or the glossary")
+    read.add_argument("lesson", nargs="?", metavar="NN|glossary")
     check = commands.add_parser("check", help="what the program should do, one line each")
     check.add_argument(
         "-w", "--watch", action="store_true", help="again after every change, until all is well"

@@ -184,7 +184,9 @@ def _run(
             cwd=cwd,
             check=False,
         )
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
+        if cwd is not None and not cwd.is_dir():
+            raise GitError(f"{cwd} is no git repository.") from None
         raise GitError("git is not installed; the course needs git 2.34 or newer.") from None
     if done.returncode:
         raise GitError(_sentence(done.stderr, arguments))

@@ -79,14 +79,14 @@ def where_am_i(clone: Path) -> int:
     return 0
 
 
-def read(lesson: Lesson) -> int:
-    """Show the text of a lesson."""
-    text = lesson.text("README.md")
+def read(path: Path) -> int:
+    """Show a text: a lesson's, or the glossary."""
+    text = path.read_text("utf-8")
     if sys.stdout.isatty():
         pydoc.pager(_emphasized(text))
     else:
         print(text)
-    print(f"In your editor: {lesson.folder / 'README.md'}")
+    print(f"In your editor: {path}")
     return 0
 
 

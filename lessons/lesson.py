@@ -231,7 +231,11 @@ class Course:
         folders = [
             each for lesson in self.lessons for each in sorted(lesson.folder.iterdir()) if each.is_file()
         ]
-        return [*folders, *([self.manifest] if self.manifest.exists() else [])]
+        return [
+            *sorted(self.root.glob("*.md")),
+            *folders,
+            *([self.manifest] if self.manifest.exists() else []),
+        ]
 
     def edition(self) -> str:
         """A short name of these very texts and patches: it changes when any of them does."""

@@ -128,7 +128,7 @@ def _tests(course: Course, lesson: Lesson, series: Series, done: Path, begun: Pa
     if written:
         covered = {test for wrong in lesson.wrong for test in wrong.tests}
         yield from (f"meta.toml: no wrong solution for {test}" for test in own if test not in covered)
-    if older and all(_passed(outcome := next(outcomes), test) for test in own):
+    if older and all(_passed(with_older, test) for with_older in outcomes for test in own):
         yield f"with {', '.join(older)} of the lesson before all new tests pass"
 
 

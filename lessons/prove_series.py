@@ -6,12 +6,15 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
+from lessons.cli import known
 from lessons.editing import check_export
 from lessons.lesson import Course
 from lessons.product import blob_id, differences
 from lessons.series import build, read_manifest
+from lessons.texts import check_blocks
 
 
 def prove_series(course: Course) -> list[str]:
@@ -27,7 +30,7 @@ def prove_series(course: Course) -> list[str]:
             folder = Path(temporary, name)
             series.git.export(name, folder)
             found += [f"{path} at {name} is not what the manifest says" for path in _odd(folder, said[name])]
-        ids = [_hostile_build(clone, Path(temporary, name)) for name in ("c", "d")]
+        ids = [hostile_build(clone, Path(temporary, name)) for name in ("c", "d")]
         expected = "".join(f"{name} {commit}\n" for name, commit in series.tags.items())
         found += ["another configuration of git gives other commits" for each in ids if each != expected]
         last = course.lessons[-1]
@@ -36,7 +39,14 @@ def prove_series(course: Course) -> list[str]:
             found += [
                 f"{path} is not in the last lesson as it is here: python -m lessons save" for path in wrong
             ]
-    return found
+    return [*found, *_overview(course)]
+
+
+def _overview(course: Course) -> Iterator[str]:
+    """What is wrong with the commands in the text of the whole course; they are parsed and not run."""
+    text = (course.root / "README.md").read_text("utf-8") if (course.root / "README.md").exists() else ""
+    for problem in check_blocks(text, "", lambda _at, _path: None, lambda _at, _command: (0, ""), known):
+        yield f"lessons/{problem}"
 
 
 def _odd(folder: Path, said: dict[str, tuple[str, str]]) -> list[str]:
@@ -50,7 +60,7 @@ def _odd(folder: Path, said: dict[str, tuple[str, str]]) -> list[str]:
     return sorted(path for path in there.keys() | said.keys() if there.get(path) != said.get(path))
 
 
-def _hostile_build(clone: Path, folder: Path) -> str:
+def hostile_build(clone: Path, folder: Path) -> str:
     """Build under a configuration that broke plain `git am`, and return what the build says."""
     home = folder.with_suffix(".home")
     hooks, template = home / "hooks", home / "template" / "hooks"

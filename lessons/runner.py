@@ -9,6 +9,7 @@ script, not with `-m`: the clone's modules must not be found where the learner's
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import linecache
 import os
@@ -38,11 +39,13 @@ class Recorder:
     def __init__(self, root: Path, wanted: list[str]) -> None:
         self.root = root
         self.wanted = set(wanted)
+        self.collected = False
         self.results: dict[str, Result] = {}
         self.files: dict[str, Result] = {}
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         """Keep what was asked for."""
+        self.collected = True
         items[:] = [item for item in items if item.nodeid.partition("[")[0] in self.wanted]
 
     def pytest_runtest_logreport(self, report: Any) -> None:
@@ -73,39 +76,22 @@ class Recorder:
         """What happened and what was expected, in a few lines, and where."""
         frames = self.frames(error.__traceback__)
         tests = [frame for frame in frames if frame[0].startswith("tests/")]
+        tests = [
+            frame for frame in tests if frame[0] == node.partition("::")[0]
+        ] or tests  # not a helper's line
         code = [frame for frame in frames if not frame[0].startswith("tests/")]
-        place = _place(tests[-1]) if tests else node.partition("::")[0]
-        result: Result = {"kind": _kind(error), "test": place, "code": _place(code[-1]) if code else ""}
         line = linecache.getline(str(self.root / tests[-1][0]), tests[-1][1]).strip() if tests else ""
-        said = str(error).strip()
-        match error:
-            case NotImplementedError():
-                called = f"{code[-1][2]}()" if code else line
-                result["text"] = f"called {called}, which is not written yet{': ' if said else ''}{said}."
-            case AssertionError():
-                message, _, checked = f"\n{said}".partition("\nassert ")
-                checked = "; ".join(
-                    part.strip().removeprefix("+").strip() for part in checked.splitlines()[:_LONGEST]
-                )
-                result["text"] = (
-                    message.strip() or f"checked `{line}`\ncame back as {checked}; expected it to hold."
-                )
-            case ImportError() if not isinstance(error, ModuleNotFoundError) and error.name:
-                result["text"] = f"the tests ask for a name that {error.name}.py does not have ({said})."
-            case ModuleNotFoundError():
-                result["text"] = f"the tests ask for the module {error.name}, which is not there."
-            case SyntaxError():
-                result["text"] = f"this is not Python yet: {error.msg}."
-                result["code"] = f"{self.short(error.filename or '')}:{error.lineno}"
-            case _ if said.startswith("Timeout"):
-                result["text"] = f"it did not come back; expected an answer within {SECONDS} seconds."
-            case _ if result["kind"] == "Failed":  # pytest.fail, and pytest.raises that saw nothing
-                result["text"] = said.replace("DID NOT RAISE ", "expected an exception, and none came: ", 1)
-            case _:
-                result["text"] = f"called {line or 'it'}\nwhich raised {type(error).__name__}: {said}"
+        said = _said(error, line or "it", code[-1][2] if code else "")
         notes = [note for each in getattr(error, "__notes__", []) for note in str(each).splitlines()]
-        result["text"] = "\n".join((*result["text"].splitlines()[: 2 * _LONGEST], *notes[:_LONGEST]))
-        return result
+        place = _place(code[-1]) if code else ""
+        if isinstance(error, SyntaxError):
+            place = f"{self.short(error.filename or '')}:{error.lineno}"
+        return {
+            "kind": _kind(error),
+            "text": "\n".join((*said.splitlines()[: 2 * _LONGEST], *notes[:_LONGEST])),
+            "test": _place(tests[-1]) if tests else node.partition("::")[0],
+            "code": place,
+        }
 
     def frames(self, traceback: types.TracebackType | None) -> list[tuple[str, int, str]]:
         """The frames of a traceback that lie in the tree: file, line, function."""
@@ -128,6 +114,33 @@ class Recorder:
 
 def _place(frame: tuple[str, int, str]) -> str:
     return f"{frame[0]}:{frame[1]}"
+
+
+def _said(error: BaseException, line: str, function: str) -> str:
+    """What went wrong: `line` of the test called something, `function` is where that ended."""
+    said = str(error).strip()
+    match error:
+        case NotImplementedError():
+            called = f"{function}()" if function else line
+            return f"called {called}, not written yet{': ' if said else ''}{said}."
+        case AssertionError():
+            # pytest puts its own account after the message, from "assert" on.
+            message, _, checked = f"\n{said}".partition("\nassert ")
+            if message.strip():
+                return "\n".join(part.strip() for part in message.strip().splitlines())
+            parts = [part.strip().removeprefix("+").strip() for part in checked.splitlines()[:_LONGEST]]
+            return f"checked `{line}`\ncame back as {'; '.join(parts)}; expected it to hold."
+        case ModuleNotFoundError():
+            return f"the tests ask for the module {error.name}, which is not there."
+        case ImportError() if error.name:
+            return f"the tests ask for a name that {error.name}.py does not have ({said})."
+        case SyntaxError():
+            return f"this is not Python yet: {error.msg}."
+    if said.startswith("Timeout"):
+        return f"it did not come back; expected an answer within {SECONDS} seconds."
+    if _kind(error) == "Failed":  # pytest.fail, and pytest.raises that saw nothing
+        return said.replace("DID NOT RAISE ", "expected an exception, and none came: ", 1)
+    return f"called {line}\nwhich raised {type(error).__name__}: {said}"
 
 
 def _kind(error: BaseException) -> str:
@@ -164,21 +177,18 @@ def run(root: Path, tests: list[str]) -> dict[str, Result]:
     settings = root / "pyproject.toml"
     options = ["-o", "addopts=", "-p", "no:cacheprovider", "--rootdir=.", "--continue-on-collection-errors"]
     options += ["-c", str(settings) if settings.exists() else os.devnull]
-    try:
-        import pytest_timeout  # type: ignore[import-untyped]  # noqa: F401 (its option needs it)
-    except ImportError:
-        pass
-    else:
-        options += [f"--timeout={SECONDS}", "--timeout-method=signal"]
+    if importlib.util.find_spec("pytest_timeout"):
+        options += ["-p", "pytest_timeout", f"--timeout={SECONDS}", "--timeout-method=signal"]
     # Whole files, of which the recorder keeps what is asked for: one name that is not there would end it all.
     files = sorted({test.partition("::")[0] for test in tests})
     if there := [name for name in files if (root / name).exists()]:
         pytest.main([*options, *there], [recorder])
+    absent = {"outcome": "missing", "kind": "missing", "text": "this test is not in your files."}
+    if there and not recorder.collected:
+        absent = {"outcome": "failed", "kind": "died", "text": "the program ended while it was imported."}
     results = {}
     for test in tests:
-        broken = recorder.files.get(test.partition("::")[0])
-        missing = {"outcome": "missing", "kind": "missing", "text": "this test is not in your files."}
-        results[test] = recorder.results.get(test) or broken or missing
+        results[test] = recorder.results.get(test) or recorder.files.get(test.partition("::")[0]) or absent
     return results
 
 
@@ -208,11 +218,13 @@ def main() -> int:
     """Read jobs, run them one after another, print their results in order."""
     sys.dont_write_bytecode = True  # a file changed twice in a second would be taken for the first
     del sys.path[0]  # this folder: a lesson may have a module `state` too
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # no lesson needs those that happen to be installed
     jobs = json.load(sys.stdin)
-    import pytest  # noqa: F401 (loaded once, before the forks)
+    import pytest
 
     answers, printed = os.dup(1), os.open(os.devnull, os.O_WRONLY)
     os.dup2(printed, 1)
+    pytest.main(["--version"])  # loads what every fork needs
     results = []
     with tempfile.TemporaryDirectory() as temporary:
         for number, job in enumerate(jobs):

@@ -140,8 +140,21 @@ def script(lines: list[str]) -> tuple[str, list[str]]:
 
 
 def is_course(command: str) -> bool:
-    """Whether a line is a command of the course."""
-    return command.startswith(("./course", "python -m lessons"))
+    """Whether a line runs a command of the course, alone or behind a pipe."""
+    return course_command(command) is not None
+
+
+def course_command(line: str) -> list[str] | None:
+    """The words of the course's command in a line, None when there is none."""
+    try:
+        words = list(shlex.shlex(line, posix=True, punctuation_chars=True))
+    except ValueError:  # half of a quoted text, which is no command
+        return None
+    for at in range(len(words)):
+        if words[at] == "./course" or words[at : at + 3] == ["python", "-m", "lessons"]:
+            ends = [end for end in range(at, len(words)) if set(words[end]) <= set("|;&<>()")]
+            return words[at : ends[0] if ends else None]
+    return None
 
 
 def conversations(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
@@ -201,8 +214,8 @@ def _check_script(
 ) -> Iterator[str]:
     commands, aside = script(block.lines)
     for line in aside:
-        words = shlex.split(line, comments=True)
-        if is_course(line) and not known(words):
+        words = course_command(line)
+        if words is not None and not known(words):
             yield f"{block.where}: `{line}` is no command of the course"
     code, printed = run(at, commands)
     if code:

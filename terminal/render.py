@@ -22,8 +22,9 @@
 
 What a command gets is a `Screen`: `print` (as it is, for copying), `say` (sentences, wrapped),
 `error(message, hint)`, `table(headers, rows)`, `markdown(text)`, `lines(styled)`, `progress(what)`,
-`ask(question, answers)`, `width`, `glyphs`, `look`. One blank line before each prompt is the reader's. All of them make foreign text safe; `safe` itself lives
-in `safe.py`. `meter.py` has the bar of /context, `editor.py` what /edit opens.
+`ask(question, answers)`, `width`, `glyphs`, `look`. All of them make foreign text safe; `safe` itself lives
+in `safe.py`. The reader prints one blank line before each prompt. `meter.py` has the bar of /context,
+`editor.py` what /edit opens.
 
 Not here: what the prompt does (`prompt.py`), and how the bottom rows are redrawn (`status.py`).
 """

@@ -5,6 +5,7 @@ Each file is a lesson, its docstring's first line is the title; each test is a p
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -49,8 +50,10 @@ class Checklist:
 
 def main(arguments: list[str]) -> int:
     """Run the tests; further arguments go to pytest."""
+    if os.environ.get("LIVE") == "1":
+        print("LIVE=1: six short requests go to the endpoint of your settings, for a few hundred tokens.")
     checklist = Checklist()
-    quiet = ["-o", "addopts=--strict-markers", "-p", "no:cacheprovider", "-p", "no:terminal"]
+    quiet = ["-s", "-o", "addopts=--strict-markers", "-p", "no:cacheprovider", "-p", "no:terminal"]
     status = pytest.main([*quiet, str(FOLDER), *arguments], plugins=[checklist])
     counts = checklist.counts
     print(f"\n{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")

@@ -21,7 +21,7 @@ ANEW := yes
 endif
 endif
 
-.PHONY: help chat chat-local test acceptance acceptance-local mutants lint clean
+.PHONY: help chat chat-local test acceptance acceptance-local mutants bench lint clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -50,13 +50,23 @@ lessons: $(TEST) ## take the course: where you are and what to type next; make l
 mutants: $(TEST) ## put faults into the context engine: the tests must find each
 	@.venv/bin/python tests/mutants.py $(ARGS)
 
+# In an environment of its own, with what it is measured beside.
+bench: ## measure every figure of the README (about ten minutes)
+	@$(PYTHON) -c 'import ensurepip'
+	@stamp=".venv-bench/ready-$$($(call sum,requirements.txt requirements-dev.txt requirements-bench.txt))"; \
+	test -e "$$stamp" || { echo 'installing the peers (once, a few minutes) ...'; rm -rf .venv-bench && \
+	  $(PYTHON) -m venv .venv-bench && .venv-bench/bin/python -m pip install --quiet --no-input \
+	  --disable-pip-version-check -r requirements-bench.txt && touch "$$stamp"; }
+	@.venv-bench/bin/python benchmarks/run.py
+	@.venv-bench/bin/python docs/readme.py
+
 lint: $(TEST) ## check style and types
 	@.venv/bin/python -m ruff check .
 	@.venv/bin/python -m ruff format --check .
 	@.venv/bin/python -m mypy
 
 clean: ## remove what can be made again; .env and your conversations stay
-	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf .venv .venv-bench .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(RUN):

@@ -24,7 +24,7 @@ endif
 .PHONY: help chat chat-local test acceptance acceptance-local mutants bench lint clean
 
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' Makefile
 
 # The chat is a job of its own, so that Ctrl-C reaches it alone: make would end after it. Ctrl-Z does nothing, for
 # make would end then too, and nobody could bring the chat back.

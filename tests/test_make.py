@@ -221,8 +221,8 @@ def test_clean_leaves_what_cannot_be_made_again(clone: Clone) -> None:
 
 CHAT = """
 import sys
-print("ready", flush=True)
 try:
+    print("ready", flush=True)  # inside: Ctrl-C comes as soon as this is read
     sys.stdin.readline()
 except KeyboardInterrupt:
     print("interrupted", flush=True)

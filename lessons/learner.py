@@ -27,7 +27,9 @@ def show_status(work: Workspace) -> int:
         last = lesson.number == total - 1
         print("Next: " + (f"{asked}./course progress" if last else f"{asked}./course next"))
     elif not done and not any(key.startswith(f"{lesson.id}/") for key in work.state.hints):
-        print("Next: ./course read, then ./course chat to see it run, then ./course check")
+        print(
+            f"Next: ./course read   (./course chat {lesson.nn} runs what you will have built, Ctrl-D leaves)"
+        )
     else:
         print("Next: ./course check   (./course hint when you are stuck)")
     _offer(work)
@@ -57,10 +59,10 @@ def begin(clone: Path, folder: Path | None) -> int:
         print(f"Your repository is {work.root}; it was there already and nothing in it was changed.")
     print("\nType next:")
     print(f"  cd {os.path.relpath(work.root)}")
-    print("  ./course read     the text of the lesson\n  ./course chat     the program as it is now")
-    print(
-        "  ./course check    what it should do, one line each\n  ./course          where you are, at any time"
-    )
+    first = work.current().nn
+    print(f"  ./course chat {first}  what you will have built in this lesson; Ctrl-D leaves")
+    print("  ./course read     the text of the lesson\n  ./course check    what is to be done, one line each")
+    print("  ./course          where you are, at any time")
     return 0
 
 
@@ -70,7 +72,9 @@ def where_am_i(clone: Path) -> int:
     if not found:
         course = Course(clone / "lessons")
         print(f"The course has {len(course)} lessons; each builds a part of mini-agent.")
-        print(f"Begin: python -m lessons start   (makes {clone.parent / NAME})")
+        print(
+            f"Begin: make lessons ARGS=start   (makes {clone.parent / NAME}; python -m lessons start does it too)"
+        )
         return 0
     for root in found:
         print(f"{root}:")
@@ -150,6 +154,7 @@ def chat(work: Workspace, lesson: Lesson | None, arguments: list[str]) -> int:
     """Run the program: yours as it is, or the reference of a lesson, with data of its own."""
     where = work.root if lesson is None else work.reference(lesson)
     data = work.home / "data" / (lesson or work.current()).id
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
     os.environ.setdefault("MINI_AGENT_HOME", str(data))
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     if not (where / "main.py").exists():

@@ -220,7 +220,7 @@ for line in sys.stdin:
     ".gitignore": "__pycache__/\n.venv\n",
     "greeting.py": 'def greet(name: str) -> str:\n    """Greet somebody."""\n    return f"Hello, {name}!"\n',
     "tests/test_greeting.py": TEST_GREETING
-    + '\n\ndef test_polite():\n    """is polite"""\n    assert greeting.greet("Ada")[0] == "H", "expected an H"\n',
+    + "\n\ndef test_polite():\n    assert greeting.greet('Ada').startswith('H'), 'expected an H'\n",
     "run.sh": "#!/bin/sh\nexec python main.py\n",
     "benchmarks/bench.py": "print(1)\n",
 }

@@ -87,7 +87,7 @@ def test_git_am_reads_the_patches(template: Path, tmp_path: Path) -> None:
     lessons = template / "lessons"
     names = ["00-greet/given", "00-greet/start", "00-greet/solution", "01-count/start", "01-count/solution"]
     for name in names:
-        little.git(by_hand, "am", "--quiet", "--keep-cr", "--empty=keep", str(lessons / f"{name}.patch"))
+        little.git(by_hand, "am", "--quiet", "--keep-cr", str(lessons / f"{name}.patch"))
     assert little.git(by_hand, "rev-parse", "HEAD^{tree}") == series.git.text(
         "rev-parse", "article-01^{tree}"
     )

@@ -257,6 +257,7 @@ def test_context_too_long_in_other_spellings(words: str, limit: int | None, coun
             429,
             "Rate limit reached for gpt-4o on tokens per min (TPM): Limit 30000, Used 29000, Requested 2000.",
         ),
+        (429, "Token rate limit reached: please reduce the length of the messages, or wait"),
         (429, "Too many tokens per minute, please reduce your prompt"),
         (500, "Failed to parse tool call arguments as JSON: unexpected end of input"),
     ],

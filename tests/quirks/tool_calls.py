@@ -291,13 +291,25 @@ TOOL_CALLS = [
         answers=[
             whole(
                 delta(
-                    tool_calls=[piece(LOOK_TEXT, id="c1", name="look")],
+                    tool_calls=[piece(LOOK_TEXT, id="c1", name="look"), piece(SEE_TEXT, id="c2", name="see")],
                     function_call={"name": "look", "arguments": LOOK_TEXT},
                 )
             )
         ],
         text="",
-        calls=[LOOK],
+        calls=[LOOK, SEE],
+    ),
+    Row(
+        "one tool twice, the first time without arguments",
+        **one(
+            piece("", id="c1", name="look"),
+            piece(LOOK_TEXT, id="c2", name="look"),
+            calls=[("look", {}), LOOK],
+        ),
+    ),
+    Row(
+        "a second call without a name",
+        **one(piece(LOOK_TEXT, id="c1", name="look"), piece("{}", id="c2"), calls=[LOOK, ("unnamed", {})]),
     ),
     Row(
         "function_call in a plain answer",

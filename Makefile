@@ -43,6 +43,11 @@ acceptance: $(TEST) ## show what each lesson must achieve, as a checklist
 acceptance-local: $(LOCAL) $(TEST) ## hold a long conversation with the small model, and check what it was sent
 	@LOCAL_TURNS=$${LOCAL_TURNS:-30} .venv/bin/python -m pytest -q -s tests/local_server $(ARGS)
 
+.PHONY: soak
+soak: $(TEST) ## a thousand turns with every fault, Ctrl-C and kill -9, and 100 kills more; about 15 minutes
+	@KILLS=$${KILLS:-100} .venv/bin/python -m pytest -q -n $(JOBS) --timeout 3600 tests/test_kill.py tests/test_kill_context.py
+	@.venv/bin/python tests/soak.py $(ARGS)
+
 .PHONY: lessons
 lessons: $(TEST) ## take the course: where you are and what to type next; make lessons ARGS="start"
 	@.venv/bin/python -m lessons $(ARGS)

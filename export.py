@@ -104,6 +104,7 @@ def check(data: Any) -> None:
         )
         continues = row["turn"] == turn > 0 and message["role"] != "user"
         _expect(opens or continues, f"{place} is out of order: each turn is a question and what answers it")
+        _check_fields(message, f"{place}.message")
         turn = row["turn"]
     for name in ("parts", "log"):
         for number, row in enumerate(data[name]):
@@ -111,6 +112,40 @@ def check(data: Any) -> None:
             _check_turn(row, place)
             texts = isinstance(row.get("name"), str) and isinstance(row.get("value"), str)
             _expect(texts, f"{place} has no name and value")
+
+
+def _check_fields(message: Mapping[str, Any], place: str) -> None:
+    """Check what the chat will read of a message: such a file may come from somebody else."""
+    for name in ("content", "nonce", "reasoning"):
+        _expect(isinstance(message.get(name), str | None), f"{place}.{name} is not a text")
+    if message["role"] == "tool":
+        _expect(isinstance(message.get("tool_call_id"), str), f"{place}.tool_call_id is not a text")
+        _expect(isinstance(message.get("content"), str), f"{place}.content is not a text")
+    pairs = message.get("evidence") or []
+    fine = isinstance(pairs, list) and all(
+        isinstance(pair, list) and len(pair) == 2 and all(isinstance(text, str) for text in pair)
+        for pair in pairs
+    )
+    _expect(fine, f"{place}.evidence is not a list of names and texts")
+    calls = message.get("tool_calls") or []
+    _expect(isinstance(calls, list), f"{place}.tool_calls is not a list")
+    _expect(
+        all(_is_call(call) for call in calls), f"{place}.tool_calls has one without id, name and arguments"
+    )
+    _expect(len({call["id"] for call in calls}) == len(calls), f"{place}.tool_calls has an id twice")
+
+
+def _is_call(call: Any) -> bool:
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(function, dict) or not all(
+        isinstance(text, str) and text
+        for text in (call.get("id"), function.get("name"), function.get("arguments"))
+    ):
+        return False
+    try:
+        return isinstance(json.loads(function["arguments"]), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _check_turn(row: Any, place: str) -> None:

@@ -130,6 +130,7 @@ def list_sessions(shell: Shell) -> int:
     from terminal.commands.sessions import show_sessions
 
     show_sessions(shell)
+    shell.say_notices()
     return 0
 
 

@@ -1,7 +1,8 @@
 """The current view, the views before it, and their stored form.
 
 Each view is remembered with the number of the turn during or after which it came about. Undo of that
-turn puts back the newest older one, in memory and on disk alike.
+turn puts back the newest older one, in memory and on disk alike. The log is the truth: what is
+stored of a view and cannot be read, or names turns that are not there, counts for nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Projection:
 
     def load(self, turn: int) -> None:
         """Take the stored view of a log whose last turn this is; what is older is read on demand."""
-        self.view = self._stored()
+        self.view = self._stored(turn)
         self._past = [(turn, self.view)]
         self._records = None
 
@@ -57,7 +58,7 @@ class Projection:
         while self._past and self._past[-1][0] >= turn:
             self._past.pop()
         if not self._past:
-            self._past.append((turn - 1, self._stored()))
+            self._past.append((turn - 1, self._stored(turn - 1)))
         self.view = self._past[-1][1]
         if self._records is not None:
             del self._records[self.view.compactions :]
@@ -69,8 +70,23 @@ class Projection:
     def _known_records(self) -> list[Compaction]:
         if self._records is None:
             stored = self._history.part_log("compaction") if self._history is not None else []
-            self._records = [Compaction(**json.loads(text)) for text in stored]
+            self._records = [record for text in stored if (record := _record(text)) is not None]
         return self._records
 
-    def _stored(self) -> View:
-        return View.from_parts(self._history.parts() if self._history is not None else {})
+    def _stored(self, last: int) -> View:
+        parts = self._history.parts() if self._history is not None else {}
+        return View.from_parts({name: text for name, text in parts.items() if _is_sound(name, text, last)})
+
+
+def _is_sound(name: str, text: str, last: int) -> bool:
+    try:
+        return View.from_parts({name: text}).fits(last)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return False
+
+
+def _record(text: str) -> Compaction | None:
+    try:
+        return Compaction(**json.loads(text))
+    except (ValueError, TypeError):
+        return None

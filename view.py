@@ -122,6 +122,22 @@ class View:
             )
         return parts
 
+    def fits(self, last: int) -> bool:
+        """Whether this can be a view of a log with this many turns.
+
+        Raises:
+            TypeError: something in it is not of its type.
+        """
+        turns = [*self.pins, *(turn for turn, _ in self.cuts)]
+        turns += [number for span in self.owed for number in (span.first, span.last)]
+        return (
+            all(1 <= number <= last for number in turns)
+            and 1 <= self.first <= last + 1
+            and 0 <= self.covered <= last
+            and self.correction > 0
+            and isinstance(self.summary, str | None)
+        )
+
     @staticmethod
     def from_parts(parts: dict[str, str]) -> View:
         """Rebuild a view from its stored parts; a part that is missing has its starting value."""

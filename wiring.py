@@ -6,6 +6,7 @@ Not covered: arguments and exit codes (`main.py`), keys and screen (`terminal/`)
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -44,11 +45,13 @@ class Chat:
         approve: asks the person whether a tool may run.
         shield: a context manager inside which Ctrl-C waits.
         pace: seconds between the words of the offline stand-in.
+        prompt: an unanswered question of the session is offered in a prompt, or else a notice repeats it.
 
     Raises:
         HistoryError: the session to continue cannot be opened.
 
     Attributes:
+        why_no_history: why there is no history in this run; "" when there is one.
         notices: sentences for the person that came up while the parts were made.
         attached: (name, text) pairs that go with the next question.
         traces: what each turn of this run did, oldest first, failed ones included.
@@ -64,11 +67,14 @@ class Chat:
         shield: Callable[[], AbstractContextManager[object]] = nullcontext,
         tools_on: bool = True,
         pace: float = 0.0,
+        prompt: bool = True,
     ) -> None:
         self.settings = settings
+        self.prompt = prompt
         self.notices: list[str] = []
         self.attached: list[tuple[str, str]] = []
         self.traces: list[TurnTrace] = []
+        self.why_no_history = "" if keep_history else "it was started with --no-history."
         self.history = self._open_history(must=session is not None) if keep_history else None
         self.facts = self._open_facts()
         self.brain: ChatModel = self._new_brain(settings.model, settings.timeout, pace)
@@ -89,16 +95,24 @@ class Chat:
         except HistoryError as error:
             if must:
                 raise
-            self.notices.append(f"{error} This conversation is not kept.")
+            self._do_without_history(error)
             return None
         self.notices += history.notices
         return history
 
+    def _do_without_history(self, error: HistoryError) -> None:
+        self.why_no_history = str(error)
+        self.notices.append(f"{error} This conversation is not kept.")
+
     def _open_facts(self) -> FactStore:
+        home = self.settings.home
         try:
-            return FactStore(self.settings.home / "facts.db")
+            return FactStore(home / "facts.db")
         except FactError as error:
-            self.notices.append(f"{error} Facts are kept for this run only.")
+            if self.why_no_history and self.notices and not (home.is_dir() and os.access(home, os.W_OK)):
+                self.notices[-1] = f"{self.why_no_history} Neither this conversation nor any facts are kept."
+            else:
+                self.notices.append(f"{error} Facts are kept for this run only.")
             return FactStore()
 
     def _new_brain(self, model: str, timeout: float, pace: float = 0.0) -> ChatModel:
@@ -135,7 +149,15 @@ class Chat:
         approve: Approve | None,
         shield: Callable[[], AbstractContextManager[object]],
     ) -> Agent:
-        self._begin(self._session(session))
+        try:
+            self._begin(self._session(session))
+        except HistoryError as error:
+            if session is not None or self.history is None:
+                raise
+            self.history.close()
+            self.history = None
+            self._do_without_history(error)
+            self._begin(None)
         return Agent(
             self.context,
             self.brain,
@@ -190,8 +212,9 @@ class Chat:
         )
         self.compactor.bind(context)
         self.session, self.context = session, context
-        if session is not None and context.recovered:
-            self.notices.append("The last question had no answer; it was taken back and can be sent again.")
+        if context.recovered:
+            says = " and can be sent again." if self.prompt else f": {context.recovered}"
+            self.notices.append(f"The last question had no answer; it was taken back{says}")
 
     def go_to(self, session: str | None) -> None:
         """Leave this conversation for another one, or for a new one.
@@ -200,12 +223,20 @@ class Chat:
             HistoryError: it cannot be opened; this conversation goes on.
         """
         old = self.session
-        if session is not None and old is not None and old.id.startswith(session):
+        if session is not None and old is not None and old.id.startswith(session.strip().lower()):
             return
         new = self._session(session)
         old_context = self.context
         budget, keep = old_context.token_budget, old_context.keep_recent_turns
-        self._begin(new)
+        facts_of = self.facts.session
+        try:
+            self._begin(new)
+        except BaseException:
+            self.facts.session = facts_of
+            self.compactor.bind(old_context)
+            if new is not None:
+                new.close()
+            raise
         self.context.configure(token_budget=budget, keep_recent_turns=keep)
         self.agent.context = self.context
         self.agent.offer_tools(on=self.tools_on)
@@ -266,9 +297,8 @@ class Chat:
         """Search all sessions for what the model does not see anyway."""
         if self.history is None:
             return []
-        here, first = self.facts.session, self.context.first_kept_turn
-        hits = self.history.search(query, limit=30)
-        return [hit for hit in hits if hit.session != here or hit.turn < first][:8]
+        seen = (self.facts.session, self.context.first_kept_turn)
+        return self.history.search(query, limit=8, hidden=seen)
 
     def take_notices(self) -> list[str]:
         """Return the sentences that came up since the last call."""

@@ -102,6 +102,7 @@ class Shell:
                 shield=self.shield,
                 tools_on=self._tools_on,
                 pace=self._pace,
+                prompt=self.prompt,
             )
         return self._chat
 
@@ -119,7 +120,9 @@ class Shell:
         chat = self.chat
         self.say_notices()
         if line.startswith("/"):
-            return run_command(self, line)
+            answer = run_command(self, line)
+            self.say_notices()  # a search may have met damage, say; the person may leave now
+            return answer
         if chat.context.recovered == line:
             chat.context.recovered = None
         return self.turn(line[1:] if line.startswith(" /") else line)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def _history(shell: Shell) -> ChatHistory:
     if shell.chat.history is None:
-        raise UsageError("There is no history in this run: it was started with --no-history, or has no file.")
+        raise UsageError(f"There is no history in this run: {shell.chat.why_no_history}")
     return shell.chat.history
 
 
@@ -129,7 +129,7 @@ def export(shell: Shell, argument: str) -> None:
 
     session = shell.chat.session
     history = _history(shell)
-    path = Path(argument).expanduser()
+    path = _path(argument)
     if session is None or not shell.chat.context.turn_count:
         raise UsageError("Nothing was said yet.")
     if path.suffix.lower() not in {".md", ".json"}:
@@ -150,16 +150,25 @@ def export(shell: Shell, argument: str) -> None:
 def import_file(shell: Shell, argument: str) -> Answer:
     """Load a conversation that /export wrote as JSON, and continue it."""
     history = _history(shell)
-    path = Path(argument).expanduser()
+    path = _path(argument)
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # the latter from a thousand brackets
         raise UsageError(f"{path.name} is not a JSON file of /export.") from error
     session = history.import_session(data)
     shell.chat.go_to(session)
+    shell.say_notices()
     return say_resumed(shell)
+
+
+def _path(argument: str) -> Path:
+    """The file that is meant; `~` is the home folder."""
+    try:
+        return Path(argument).expanduser()
+    except RuntimeError as error:
+        raise UsageError(f"{argument} begins with the home of somebody not known here.") from error
 
 
 @command("/delete [SESSION]", "sessions", _ids)
@@ -174,10 +183,17 @@ def delete(shell: Shell, argument: str) -> None:
         raise UsageError(found if argument else "Nothing was said yet.")
     info = matches[0]
     question = f"Delete {one_line(info.title)!r} ({info.turns} turns) for good?"
-    if shell.notes.ask(question, ["yes", "no"]) == "no":
+    if shell.notes.ask(question, ["yes", "no"]) != "yes" and shell.prompt:  # a pipe cannot be asked
         shell.notes.say("It was kept.")
         return
     if info.id == here:
         chat.go_to(None)
     history.delete_session(info.id)
     shell.notes.say(f"Deleted {one_line(info.title)!r}.")
+    typed = shell.settings.home / "input_history"
+    if typed.exists():
+        shell.notes.say(
+            f"What you typed is still found with the up arrow, from {typed}: delete it too, "
+            "if that is to be gone.",
+            "dim",
+        )

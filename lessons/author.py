@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from lessons import CourseError, editing, transcript
+from lessons.git import Git
 from lessons.lesson import Course, Lesson
 from lessons.prove import prove
 from lessons.series import build
@@ -39,9 +40,12 @@ def run(options: argparse.Namespace, clone: Path, course: Course) -> int:
             return record(course, _chosen(course, options.lesson), python_of(clone))
         case "prove":
             return tell_proofs(course, _chosen(course, options.lesson))
-    series = build(course, options.folder)
-    for name, commit in series.tags.items():
-        print(name, commit)
+    wrong = editing.check_export(course, options.folder)
+    if wrong:
+        raise CourseError(f"What this git exports differs from {', '.join(wrong)}.")
+    git = Git(options.folder)
+    for tag in git.text("tag", "--list", "article-*").splitlines():
+        print(tag, git.commit_of(tag))
     return 0
 
 

@@ -73,7 +73,7 @@ def where_am_i(clone: Path) -> int:
         course = Course(clone / "lessons")
         print(f"The course has {len(course)} lessons; each builds a part of mini-agent.")
         print(
-            f"Begin: make lessons ARGS=start   (makes {clone.parent / NAME}; python -m lessons start does it too)"
+            f"Begin: make lessons ARGS=start   (or python -m lessons start; it makes {clone.parent / NAME})"
         )
         return 0
     for root in found:
@@ -86,10 +86,7 @@ def where_am_i(clone: Path) -> int:
 def read(path: Path) -> int:
     """Show a text: a lesson's, or the glossary."""
     text = path.read_text("utf-8")
-    if sys.stdout.isatty():
-        pydoc.pager(_emphasized(text))
-    else:
-        print(text)
+    _page(_emphasized(text) if sys.stdout.isatty() else text)
     print(f"In your editor: {path}")
     return 0
 
@@ -187,7 +184,9 @@ def diff(work: Workspace) -> int:
 
 
 def _page(text: str) -> None:
+    """Show a text that may be longer than the screen, in the person's pager when there is a screen."""
     if sys.stdout.isatty():
+        os.environ.setdefault("LESS", "FRX")  # as git does: colors, and no pager for what fits
         pydoc.pager(text)
     else:
         print(text, end="")

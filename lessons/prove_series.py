@@ -31,7 +31,7 @@ def prove_series(course: Course) -> list[str]:
             series.git.export(name, folder)
             found += [f"{path} at {name} is not what the manifest says" for path in _odd(folder, said[name])]
         ids = [hostile_build(clone, Path(temporary, name)) for name in ("c", "d")]
-        expected = "".join(f"{name} {commit}\n" for name, commit in series.tags.items())
+        expected = "".join(f"{name} {commit}\n" for name, commit in sorted(series.tags.items()))
         found += ["another configuration of git gives other commits" for each in ids if each != expected]
         last = course.lessons[-1]
         if last.product:
@@ -61,7 +61,7 @@ def _odd(folder: Path, said: dict[str, tuple[str, str]]) -> list[str]:
 
 
 def hostile_build(clone: Path, folder: Path) -> str:
-    """Build under a configuration that broke plain `git am`, and return what the build says."""
+    """Build and export under a configuration that broke plain `git am`; return what the build says."""
     home = folder.with_suffix(".home")
     hooks, template = home / "hooks", home / "template" / "hooks"
     for place in (hooks, template):
@@ -80,6 +80,7 @@ autocrlf = {"input" if odd else "true"}
 eol = crlf
 hooksPath = {hooks}
 attributesFile = {home / "attributes"}
+bigFileThreshold = 1
 [commit]
 gpgSign = true
 [tag]
@@ -97,6 +98,7 @@ noprefix = true
 algorithm = patience
 context = 1
 renames = copies
+suppressBlankEmpty = true
 [i18n]
 commitEncoding = iso-8859-1
 """,

@@ -114,10 +114,7 @@ class Workspace:
             self.git.run("symbolic-ref", "HEAD", f"refs/heads/{aside}")
         if not changed:
             return False
-        merging = any(
-            (self.git.git_dir / name).exists() for name in ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")
-        )
-        whole = not merging and not self.git.names("ls-files", "--unmerged", "-z")
+        whole = not self.git.names("ls-files", "--unmerged", "-z")
         staged = whole and not self.git.ok("diff-index", "--cached", "--quiet", "HEAD")
         if staged and not self.git.ok("diff-files", "--quiet"):
             # The same file may be staged in one version and changed again since: both are work.

@@ -424,16 +424,22 @@ def test_a_conflict_is_kept_as_it_is(
     assert little.git(work.root, "status", "--porcelain") == ""
 
 
-def test_a_rebase_is_left_to_its_owner(work: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("move", MOVES, ids=" ".join)
+def test_a_rebase_is_left_to_its_owner(
+    work: Workspace, capsys: pytest.CaptureFixture[str], move: tuple[str, ...]
+) -> None:
     """A move in the middle of a rebase is refused, and changes nothing."""
     conflicted(work.root, "merge")
     little.git(work.root, "merge", "--abort")
     (work.root / "other.txt").unlink()
     with pytest.raises(AssertionError):
         little.git(work.root, "rebase", "theirs")
-    before = little.git(work.root, "status", "--porcelain")
-    assert "A rebase is under way" in say(work, capsys, "goto", "01")
-    assert little.git(work.root, "status", "--porcelain") == before
+    before = little.git(work.root, "status", "--porcelain"), little.git(work.root, "branch", "--list")
+    assert "A rebase is under way" in say(work, capsys, *move)
+    assert (
+        little.git(work.root, "status", "--porcelain"),
+        little.git(work.root, "branch", "--list"),
+    ) == before
 
 
 def test_a_lesson_is_where_it_was_left(work: Workspace, capsys: pytest.CaptureFixture[str]) -> None:

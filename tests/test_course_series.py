@@ -60,7 +60,7 @@ def test_the_tags_hold_what_the_author_committed(template: Path, tmp_path: Path)
 def test_any_configuration_gives_the_same_commits(template: Path, tmp_path: Path) -> None:
     """Signing, hooks, templates, autocrlf, whitespace fixing, GIT_* variables, locale and time zone."""
     series = build(course_of(template), tmp_path / "repo")
-    expected = "".join(f"{name} {commit}\n" for name, commit in series.tags.items())
+    expected = "".join(f"{name} {commit}\n" for name, commit in sorted(series.tags.items()))
     assert hostile_build(template, tmp_path / "c") == expected
     assert hostile_build(template, tmp_path / "d") == expected
 
@@ -227,14 +227,14 @@ def test_the_proof_of_the_series_finds_a_change(clone: Path) -> None:
 
 
 def test_changed_lines_are_counted_by_file(tmp_path: Path) -> None:
-    """Lines that look like headers of a diff are lines all the same."""
+    """Lines that look like headers of a diff are lines all the same, and unchanged lines do not count."""
     git = Git.create(tmp_path / "repo")
     trees = []
-    for content in ("one\ntwo\n", "-- a\n++ b\ndiff --git a/x b/x\n@@ -1 +1 @@\ntwo\nno end"):
+    for content in ("one\ntwo\nthree\n", "-- a\n++ b\ndiff --git a/x b/x\n@@ -1 +1 @@\ntwo\nthree\nno end"):
         blob = git.text("hash-object", "-w", "--stdin", data=content.encode())
-        entry = f"100644 blob {blob}\tf.py\0".encode()
-        trees.append(git.text("mktree", "-z", data=entry))
-    assert changed_lines(diff_between(git, *trees)) == {"f.py": 6}
+        entries = "".join(f"100644 blob {blob}\t{name}\0" for name in ("f.py", "g.py"))
+        trees.append(git.text("mktree", "-z", data=entries.encode()))
+    assert changed_lines(diff_between(git, *trees)) == {"f.py": 6, "g.py": 6}
 
 
 def test_a_test_is_known_by_its_promise() -> None:

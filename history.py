@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import export
-from search import Hit, Progress, SearchIndex
+from search import NOTHING_HIDDEN, Hit, Progress, SearchIndex
 from session import Session, clean_title, encodable, title_of
 from storage import Database, FileLock, HistoryError
 from words import make_snippet
@@ -115,15 +115,34 @@ class ChatHistory:
         return self._database.read(work)
 
     def search(
-        self, query: str, *, limit: int = 20, session: str | None = None, progress: Progress | None = None
+        self,
+        query: str,
+        *,
+        limit: int = 20,
+        session: str | None = None,
+        hidden: tuple[str, int] | None = None,
+        progress: Progress | None = None,
     ) -> list[Hit]:
         """Messages that match, best first; any text is a query. What was taken back is never found.
 
         The first search after a while reads what was said since; `progress` is told how far that is.
+
+        Args:
+            query: the words.
+            limit: hits at most.
+            session: search this one only.
+            hidden: (session, turn): leave out the turns of that session from this one on, which somebody
+                who searches sees anyway; the question that is being asked would match best of all.
+            progress: called while the index is brought up to date.
         """
         number = None if session is None else self._find(session)[1]
         found, phrases = self._index.search(
-            query, limit=limit, session=number, now=self._clock(), progress=progress
+            query,
+            limit=limit,
+            session=number,
+            now=self._clock(),
+            hidden=self._hidden(hidden),
+            progress=progress,
         )
         numbers = {row.session for row in found}
         names = self._database.read(lambda conn: {number: _names_of(conn, number) for number in numbers})
@@ -135,6 +154,14 @@ class ChatHistory:
                 time = _utc(row.created_at)
                 hits.append(Hit(session_id, title, row.turn, row.role, time, snippet, marks, row.text))
         return hits
+
+    def _hidden(self, hidden: tuple[str, int] | None) -> tuple[int, int]:
+        """The same with the session's number; a session that nothing was stored of hides nothing."""
+        if hidden is None:
+            return NOTHING_HIDDEN
+        select = "SELECT number FROM sessions WHERE id = ?"
+        row = self._database.read(lambda conn: conn.execute(select, (hidden[0],)).fetchone())
+        return (row[0], hidden[1]) if row else NOTHING_HIDDEN
 
     def rename(self, session_id: str, title: str) -> None:
         """Give a session a name; an empty one makes it the first question again."""

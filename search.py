@@ -30,6 +30,8 @@ NOT_INDEXED = frozenset({"search_history"})
 INDEX_FORMAT = 1
 """Raise it when words are split differently: every index is then made anew."""
 
+NOTHING_HIDDEN = (0, 0)  # no session has the number 0
+
 _BATCH = 500  # messages indexed in one transaction, so that other terminals never wait long
 
 
@@ -74,9 +76,18 @@ class SearchIndex:
         self._usable: bool | None = None
 
     def search(
-        self, query: str, *, limit: int, session: int | None, now: float, progress: Progress | None = None
+        self,
+        query: str,
+        *,
+        limit: int,
+        session: int | None,
+        now: float,
+        hidden: tuple[int, int] = NOTHING_HIDDEN,
+        progress: Progress | None = None,
     ) -> tuple[list[Found], list[Phrase]]:
         """Messages that match, best first, and the phrases that did it.
+
+        `hidden` is (session, turn): turns of that session from this one on are not looked at.
 
         All phrases must be there; when nothing has them all, messages with some of them are found.
         Ranked by BM25; what was said today counts double, what was said a month ago half again as much.
@@ -85,12 +96,12 @@ class SearchIndex:
         if not phrases or limit < 1:
             return [], phrases
         if not self._available():
-            return self._search_without_index(query, limit, session), loosen(phrases)
+            return self._search_without_index(query, limit, session, hidden), loosen(phrases)
         for attempt, operator in ((phrases, " AND "), (loosen(phrases), " OR ")):
             found: list[Found] | None = None if attempt else []
             while found is None:
                 self.catch_up(progress)
-                found = self._match(operator.join(map(_quoted, attempt)), limit, session, now)
+                found = self._match(operator.join(map(_quoted, attempt)), limit, session, hidden, now)
             if found:
                 return found, attempt
         return [], phrases
@@ -148,7 +159,9 @@ class SearchIndex:
                 )
         return self._usable
 
-    def _match(self, expression: str, limit: int, session: int | None, now: float) -> list[Found] | None:
+    def _match(
+        self, expression: str, limit: int, session: int | None, hidden: tuple[int, int], now: float
+    ) -> list[Found] | None:
         """The messages that match; None when the index was damaged, and the file was made anew without it."""
 
         def work(conn: sqlite3.Connection) -> list[Found] | None:
@@ -161,18 +174,21 @@ class SearchIndex:
                            bm25(search_index) * (1 + 1 / (1 + max(0, ?1 - m.created_at) / 2592000.0)) AS score
                     FROM search_index JOIN messages m ON m.id = search_index.rowid
                     WHERE search_index MATCH ?2 AND m.undone_at IS NULL AND (?3 IS NULL OR m.session = ?3)
+                          AND (m.session != ?5 OR m.turn < ?6)
                     ORDER BY score, m.id DESC LIMIT ?4
                 )
                 SELECT m.session, m.turn, m.role, m.content, m.created_at
                 FROM best JOIN messages m USING (id) ORDER BY best.score, m.id DESC
                 """,
-                (now, expression, session, limit),
+                (now, expression, session, limit, *hidden),
             )
             return [Found(*row) for row in rows if isinstance(row[3], str)]
 
         return self._database.read(work)
 
-    def _search_without_index(self, query: str, limit: int, session: int | None) -> list[Found]:
+    def _search_without_index(
+        self, query: str, limit: int, session: int | None, hidden: tuple[int, int]
+    ) -> list[Found]:
         pieces = [re.sub(r"([\\%_])", r"\\\1", _encodable(piece)) for piece in query.split()[:MAX_WORDS]]
         condition = " AND ".join("content LIKE ? ESCAPE '\\'" for _ in pieces)
 
@@ -180,9 +196,11 @@ class SearchIndex:
             select = (
                 "SELECT session, turn, role, content, created_at FROM messages "  # noqa: S608 (LIKE ?, repeated)
                 f"WHERE undone_at IS NULL AND {condition} AND (? IS NULL OR session = ?) "
-                "ORDER BY id DESC LIMIT ?"
+                "AND (session != ? OR turn < ?) ORDER BY id DESC LIMIT ?"
             )
-            rows = conn.execute(select, (*(f"%{piece}%" for piece in pieces), session, session, limit))
+            rows = conn.execute(
+                select, (*(f"%{piece}%" for piece in pieces), session, session, *hidden, limit)
+            )
             return [Found(*row) for row in rows if isinstance(row[3], str)]
 
         return self._database.read(work)

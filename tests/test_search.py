@@ -329,3 +329,16 @@ def test_deleting_without_fts5_empties_an_index_that_another_python_made(
 def test_a_query_has_an_end() -> None:
     assert sum(len(phrase.words) for phrase in parse_query("字" * 1000)) == words.MAX_WORDS
     assert len(parse_query("a " * 1000)) == words.MAX_WORDS
+
+
+def test_what_somebody_sees_anyway_is_not_searched(history: ChatHistory) -> None:
+    """The question that is being asked holds all words of its own search, and would hide the answer."""
+    session = history.new_session()
+    session.open_turn(1, {"role": "user", "content": "the boat leaves at seven"})
+    session.append(1, {"role": "assistant", "content": "noted"})
+    session.open_turn(2, {"role": "user", "content": "when does the boat leave?"})
+    words = "when does the boat leave"
+    assert [hit.turn for hit in history.search(words)] == [2]
+    assert [hit.turn for hit in history.search(words, hidden=(session.id, 2))] == [1]
+    assert history.search(words, hidden=(session.id, 1)) == []
+    assert [hit.turn for hit in history.search(words, hidden=("another", 1))] == [2]

@@ -38,18 +38,47 @@ FILLER_TURNS = 30
 MODEL = "gpt-4o-mini"
 
 PLANTED: tuple[tuple[str, str, str], ...] = (
-    ("The alarm of the cabin is switched off with {v}.", "What switches off the alarm of the cabin?", "cabin alarm"),
+    (
+        "The alarm of the cabin is switched off with {v}.",
+        "What switches off the alarm of the cabin?",
+        "cabin alarm",
+    ),
     ("Our vet is called Dr. {v}.", "What is our vet called?", "vet"),
     ("I parked the van on level {v}.", "On which level did I park the van?", "van level"),
-    ("The meeting with the architect was moved to {v}.", "When is the meeting with the architect?", "architect meeting"),
+    (
+        "The meeting with the architect was moved to {v}.",
+        "When is the meeting with the architect?",
+        "architect meeting",
+    ),
     ("We agreed to paint the hall in {v}.", "In what color do we paint the hall?", "hall color"),
     ("My sister's flight number is {v}.", "What is the number of my sister's flight?", "sister's flight"),
     ("The invoice for the roof came to {v} euros.", "How much was the invoice for the roof?", "roof invoice"),
-    ("Please remember that the spare key hangs behind the {v}.", "Where does the spare key hang?", "spare key"),
-    ("The server in the cellar has the address {v}.", "Which address does the server in the cellar have?", "server"),
+    (
+        "Please remember that the spare key hangs behind the {v}.",
+        "Where does the spare key hang?",
+        "spare key",
+    ),
+    (
+        "The server in the cellar has the address {v}.",
+        "Which address does the server in the cellar have?",
+        "server",
+    ),
     ("The choir rehearses in {v} this year.", "Where does the choir rehearse this year?", "choir"),
 )
-VALUES = ("Marlow", "4711", "Thursday", "teal", "KX-204", "1,890", "boiler", "10.0.7.21", "Wexford", "Okafor", "C3", "ochre")
+VALUES = (
+    "Marlow",
+    "4711",
+    "Thursday",
+    "teal",
+    "KX-204",
+    "1,890",
+    "boiler",
+    "10.0.7.21",
+    "Wexford",
+    "Okafor",
+    "C3",
+    "ochre",
+)
 
 
 def conversation(seed: int) -> tuple[str, str, str, str, list[str]]:
@@ -65,7 +94,10 @@ def play(brain: ChatModel, way: str, seed: int, folder: Path) -> tuple[bool, boo
     """Play one conversation; return whether the value was in the payload, and in the answer."""
     planted, question, key, value, talk = conversation(seed)
     facts = FactStore() if way == "facts" else None
-    history = ChatHistory(folder / f"{way}{seed}.db", synchronous="NORMAL") if way == "search_history" else None
+    history = (
+        ChatHistory(folder / f"{way}{seed}.db", synchronous="NORMAL") if way == "search_history" else None
+    )
+    session = history.new_session() if history is not None else None
     ctx = ContextManager(
         "Be brief.",
         BUDGET,
@@ -73,17 +105,14 @@ def play(brain: ChatModel, way: str, seed: int, folder: Path) -> tuple[bool, boo
         10,
         summarizer=offline.summarize if way == "summary" else None,
         facts=facts,
-        history=history.new_session() if history else None,
+        history=session,
     )
     registry = None
-    if history is not None:
+    if history is not None and session is not None:
         registry = ToolRegistry()
-        registry.register(
-            search_history_tool(
-                lambda query: [hit for hit in history.search(query) if hit.turn < ctx.first_kept_turn]
-            ),
-            check=False,
-        )
+        seen = lambda: (session.id, ctx.first_kept_turn)  # noqa: E731 - one use, in the next line
+        search = search_history_tool(lambda query: history.search(query, limit=8, hidden=seen()))
+        registry.register(search, check=False)
     agent = Agent(ctx, brain, registry)
     if facts is not None:
         facts.write(Fact(key, value, "user"))  # the person says /remember

@@ -31,7 +31,9 @@ PROMPT = r"(?<!\[)>"  # not that of an escape sequence
 def seconds_until(command: list[str], mark: str, environ: dict[str, str]) -> float:
     """Return the seconds from the start of a program until what it shows matches `mark`."""
     start = time.perf_counter()
-    child = pexpect.spawn(command[0], command[1:], env=environ, cwd=str(PROJECT), encoding="utf-8", timeout=60)
+    child = pexpect.spawn(
+        command[0], command[1:], env=environ, cwd=str(PROJECT), encoding="utf-8", timeout=60
+    )
     child.delaybeforesend = None
     try:
         while child.expect([CURSOR_ASKED, mark]) == 0:

@@ -20,10 +20,10 @@ from typing import Any
 
 sys.path[:0] = [str(Path(__file__).resolve().parent.parent), str(Path(__file__).resolve().parent)]
 
-from conversations import Message, turns
+from conversations import Message, turns  # noqa: E402 - found by the line above
 
-from context import ContextManager
-from tokens import counter_for
+from context import ContextManager  # noqa: E402
+from tokens import counter_for  # noqa: E402
 
 BUDGET = 8000
 MODEL = "gpt-4o-mini"
@@ -167,6 +167,16 @@ def median_time(play: Play, conversation: Sequence[Turn]) -> tuple[float, float]
     return statistics.median(times), sorted(times)[int(0.9 * len(times))]
 
 
+def recorded(play: Play, payloads: list[list[Message]]) -> Play:
+    """Play, and keep each payload for the floor to copy."""
+
+    def played(turn: Turn) -> list[Message]:
+        payloads.append(play(turn))
+        return payloads[-1]
+
+    return played
+
+
 def warmed(play: Play, conversation: Sequence[Turn], limit: float) -> bool:
     """Play all but the last turns; give up after `limit` seconds."""
     end = time.perf_counter() + limit
@@ -186,13 +196,15 @@ def memory_of(count: int) -> float:
     conversation = list(turns(count, tools=False))
     counter_for(MODEL).text("loaded")
     tracemalloc.start()
-    with tempfile.TemporaryDirectory() as folder, ChatHistory(Path(folder) / "h.db", synchronous="NORMAL") as kept:
-        ctx = ContextManager("Be brief.", BUDGET, MODEL, 1000, history=kept.new_session())
+    with tempfile.TemporaryDirectory() as folder:
+        history = ChatHistory(Path(folder) / "h.db", synchronous="NORMAL")
+        ctx = ContextManager("Be brief.", BUDGET, MODEL, 1000, history=history.new_session())
         for turn in conversation:
             ctx.append_user(turn[0]["content"])
             ctx.build_for_llm()
             ctx.append_assistant(turn[-1]["content"])
         peak = tracemalloc.get_traced_memory()[1]
+        history.close()
     tracemalloc.stop()
     return peak / 1e6
 
@@ -205,11 +217,12 @@ def results(sizes: Sequence[int] = (100, 1000, 10_000), patience: float = 120.0)
             conversation = list(turns(size + MEASURED, tools=tools))
             play = ours()
             warmed(play, conversation, patience)
-            payloads = []
-            mine, spread = median_time(lambda turn, p=play: payloads.append(p(turn)) or [], conversation)
+            payloads: list[list[Message]] = []
+            mine, spread = median_time(recorded(play, payloads), conversation)
             base, _ = median_time(floor(payloads), conversation)
             kind = "with tools" if tools else "chat"
-            rows.append({"who": "mini-agent", "kind": kind, "turns": size, "us": mine, "p90": spread, "floor": base})
+            common = {"kind": kind, "turns": size, "floor": base}
+            rows.append({"who": "mini-agent", "us": mine, "p90": spread, **common})
             for name, make in PEERS.items():
                 if tools:
                     continue
@@ -218,7 +231,7 @@ def results(sizes: Sequence[int] = (100, 1000, 10_000), patience: float = 120.0)
                 except ImportError:
                     continue
                 took = median_time(peer, conversation)[0] if warmed(peer, conversation, patience) else None
-                rows.append({"who": name, "kind": kind, "turns": size, "us": took, "p90": None, "floor": base})
+                rows.append({"who": name, "us": took, "p90": None, **common})
     return {"rows": rows, "memory_mb": memory_of(max(sizes))}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 Message = dict[str, Any]
 
-WORDS = (
+WORDS = (  # noqa: SIM905 - a sentence is easier to read than a list of its words
     "the river runs past an old mill where nobody works now but the wheel still turns in spring and a boy "
     "counts its turns aloud until his mother calls him home for bread and soup and the long story of the fox"
 ).split()

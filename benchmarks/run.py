@@ -51,10 +51,10 @@ def turn_section() -> str:
         rows.append([row["who"], row["kind"], f"{row['turns']:,}", cost, f"{row['floor']:.0f}", ratio])
     return (
         "### What a turn costs\n\n"
-        "Append the question, build, append the answer, at a budget of 8,000 tokens. The floor is encoding the "
-        "new text once and copying the payload.\n\n"
+        "Append the question, build, append the answer, at a budget of 8,000 tokens. The floor is encoding "
+        "the new text once and copying the payload.\n\n"
         + table(["", "kind", "turns before", "µs, median", "floor, µs", "times the floor"], rows)
-        + f"\n\n10,000 turns with their history on disk take {found['memory_mb']:.0f} MB above the loaded program."
+        + f"\n\n10,000 turns with their history on disk take {found['memory_mb']:.0f} MB above the program."
     )
 
 
@@ -66,7 +66,7 @@ def validity_section() -> str:
     ]
     return (
         "### Whether what is sent is valid\n\n"
-        "The same random conversations, half of their turns with tools, at budgets of 300 to 2,400 tokens.\n\n"
+        "The same random conversations, half of the turns with tools, at budgets of 300 to 2,400 tokens.\n\n"
         + table(["", "payloads", "invalid", "over budget", "without the last question"], rows)
     )
 
@@ -81,8 +81,10 @@ def accuracy_section() -> str:
     return (
         "### How right `ctx≈` is\n\n"
         f"Of {found['bills']} published bills, text messages are exact in {found['exact']} of "
-        f"{found['text_bills']}; tool schemas are over by at most {found['most_over']} tokens and never under.\n\n"
-        + table(["a server that counts by", "error before", "after one reply", "payloads over its limit"], rows)
+        f"{found['text_bills']}; tool schemas are at most {found['most_over']} tokens over and never under.\n\n"
+        + table(
+            ["a server that counts by", "error before", "after one reply", "payloads over its limit"], rows
+        )
     )
 
 
@@ -94,8 +96,8 @@ def recall_section() -> str:
     ]
     return (
         "### What each mechanism buys\n\n"
-        f"{bench_recall.CONVERSATIONS} conversations of {bench_recall.FILLER_TURNS} turns, a fact planted in the "
-        f"first and asked for in the last, at a budget of {bench_recall.BUDGET:,} tokens.\n\n"
+        f"{bench_recall.CONVERSATIONS} conversations of {bench_recall.FILLER_TURNS} turns, a fact planted in "
+        f"the first and asked for in the last, at a budget of {bench_recall.BUDGET:,} tokens.\n\n"
         + table(["the fact is kept by", "in the payload", "in the answer"], rows)
     )
 
@@ -107,8 +109,8 @@ def start_section() -> str:
     return (
         "### How long a start takes\n\n"
         + table(["until the prompt is there", "seconds, median"], rows)
-        + f"\n\nThat is {found['ratio']:.2f} times the bare prompt. One answer of the stand-in, from the shell and "
-        f"back, shows its first character after {found['first_character']:.2f} s."
+        + f"\n\nThat is {found['ratio']:.2f} times the bare prompt. One answer of the stand-in, from the shell, "
+        f"shows its first character after {found['first_character']:.2f} s."
     )
 
 
@@ -127,11 +129,19 @@ def history_section() -> str:
         ]
         for row in found["sizes"]
     ]
-    heads = ["messages", "MB on disk", "rows read to resume", "ms to resume", "s, first search", "ms, next search"]
+    heads = [
+        "messages",
+        "MB on disk",
+        "rows read to resume",
+        "ms to resume",
+        "s, first search",
+        "ms, next search",
+    ]
     return (
         "### What durability costs\n\n"
-        f"{found['session']:,.0f} messages a second, each on disk before it is sent; a bare SQLite loop with the "
-        f"same settings makes {found['bare']:,.0f}: a ratio of {found['ratio']:.2f}.\n\n" + table(heads, rows)
+        f"{found['session']:,.0f} messages a second, each on disk before it is sent; a bare SQLite loop with "
+        f"the same settings makes {found['bare']:,.0f}: a ratio of {found['ratio']:.2f}.\n\n"
+        + table(heads, rows)
     )
 
 

@@ -81,7 +81,7 @@ def accuracy_section() -> str:
     return (
         "### How right `ctx≈` is\n\n"
         f"Of {found['bills']} published bills, text messages are exact in {found['exact']} of "
-        f"{found['text_bills']}; tool schemas are at most {found['most_over']} tokens over and never under.\n\n"
+        f"{found['text_bills']}; tool schemas are up to {found['most_over']} tokens over, never under.\n\n"
         + table(
             ["a server that counts by", "error before", "after one reply", "payloads over its limit"], rows
         )
@@ -109,7 +109,7 @@ def start_section() -> str:
     return (
         "### How long a start takes\n\n"
         + table(["until the prompt is there", "seconds, median"], rows)
-        + f"\n\nThat is {found['ratio']:.2f} times the bare prompt. One answer of the stand-in, from the shell, "
+        + f"\n\nThat is {found['ratio']:.2f} times the bare prompt. An answer of the stand-in, from the shell, "
         f"shows its first character after {found['first_character']:.2f} s."
     )
 

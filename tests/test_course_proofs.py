@@ -44,7 +44,7 @@ def in_a_terminal(session: transcript.Session, tree: Path, home: Path, prompt: s
         cwd=str(tree),
         env=env,
         encoding="utf-8",
-        dimensions=(50, 200),
+        dimensions=(50, 80),
         timeout=30,
     )
     seen = ""
@@ -78,4 +78,9 @@ def test_a_session_in_a_terminal_is_the_recorded_one(lesson: Lesson, tmp_path: P
     series = build(COURSE, tmp_path / "repo")
     series.git.export(lesson.tag, tmp_path / "tree")
     for session in transcript.parse(lesson.text("transcript.txt"), lesson.prompt):
-        assert in_a_terminal(session, tmp_path / "tree", tmp_path / "home", lesson.prompt) == session.text
+        seen = in_a_terminal(session, tmp_path / "tree", tmp_path / "home", lesson.prompt)
+        if lesson.product:  # which greets and leaves blank lines for a person alone
+            lines = iter(seen.splitlines())
+            assert [line for line in session.text.splitlines() if line not in lines] == [], seen
+        else:
+            assert seen == session.text

@@ -109,7 +109,7 @@ def start_section() -> str:
     return (
         "### How long a start takes\n\n"
         + table(["until the prompt is there", "seconds, median"], rows)
-        + f"\n\nThat is {found['ratio']:.2f} times the bare prompt. An answer of the stand-in, from the shell, "
+        + f"\n\nThat is {found['ratio']:.2f} times the bare one. An answer of the stand-in, from a shell, "
         f"shows its first character after {found['first_character']:.2f} s."
     )
 

@@ -235,7 +235,9 @@ class Renderer:
 
     def _retry(self, reason: str, delay: float) -> None:
         self._end_reply()
-        self.notes.say(f"retrying in {_seconds(delay)}: {one_line(reason)}", "yellow")
+        # Without a wait it is the request that changed, and the reason says how.
+        wait = f"retrying in {_seconds(delay)}: " if delay else ""
+        self.notes.say(f"{wait}{one_line(reason)}", "yellow")
 
         def what(past: float) -> str:
             return f"retrying in {_seconds(delay - past)}" if past < delay else "waiting"

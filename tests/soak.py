@@ -45,6 +45,8 @@ LONGEST_BLOW = 0.06
 """Seconds after the question within which a blow falls. An ordinary turn takes about a third of that."""
 GROWTH = 1.05
 """Memory in the last quarter over that in the first, of the process that lives on; allocators breathe."""
+FIRST = 5
+"""Turns before the faults begin."""
 PATIENCE = 60.0
 """Seconds after which a silent child is killed, and the soak has failed."""
 
@@ -112,6 +114,8 @@ class Soak:
     def turn(self, number: int, *, kills: bool) -> None:
         """Ask one question; sometimes strike while it is answered."""
         row: Row = played(self.rng.choice(ROWS))
+        if len(self.acknowledged) < FIRST:
+            row = ROWS[0]  # of a conversation that has just begun nothing can be cut, whatever a server says
         chance = self.rng.random()
         blow = signal.SIGKILL if kills and chance < KILL else signal.SIGINT if chance > 1 - CTRL_C else None
         self.server.model = f"model-{number}"  # what a server refuses is remembered for each model
@@ -213,11 +217,10 @@ def main() -> int:
     print(f"stored and acknowledged: {len(soak.acknowledged):,} turns, {size:.1f} MB on disk")
     quarter = len(soak.rss) // 4
     if done == options.turns and quarter >= 10 and soak.rss[0]:
-        first, last = (statistics.median(part) for part in (soak.rss[:quarter], soak.rss[-quarter:]))
-        print(
-            f"memory of the last process: {first / 1e3:.1f} MB in the first quarter of its turns, "
-            f"{last / 1e3:.1f} MB in the last"
-        )
+        parts = [soak.rss[start : start + quarter] for start in range(0, 4 * quarter, quarter)]
+        first, *between, last = (statistics.median(part) / 1e3 for part in parts)
+        shown = ", ".join(f"{each:.1f}" for each in (first, *between, last))
+        print(f"memory of the last process, MB, by quarters of its turns: {shown}")
         if last > first * GROWTH:
             soak.wrong.append(f"memory grew by {last / first - 1:.0%}")
     for each in soak.wrong[:20]:

@@ -13,9 +13,10 @@ TEST := $(shell echo "$(test_stamp)")
 local_stamp = .venv/ready-local-$$($(call sum,requirements.txt requirements-local.txt))
 LOCAL := $(shell echo "$(local_stamp)")
 
-# Somebody named a Python, and .venv has another one: `make test PYTHON=python3.13`.
+# Somebody named a Python, and .venv has another one: `make test PYTHON=python3.13`. (`|| :` because make prints what
+# a command says when there is no such command.)
 ifneq ($(origin PYTHON),file)
-ifneq ($(shell $(PYTHON) -V 2>&1),$(shell .venv/bin/python -V 2>&1))
+ifneq ($(shell $(PYTHON) -V 2>&1 || :),$(shell .venv/bin/python -V 2>&1 || :))
 ANEW := yes
 .PHONY: $(RUN) $(TEST)
 endif

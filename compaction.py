@@ -82,7 +82,7 @@ def _cut(view: View, payload: PayloadBuilder, limits: Limits, room: int) -> View
     log, fixed = payload.log, payload.fixed(view)
     view = slide(view, log, limits, fixed=fixed, room=room)
     for shrink in (cut_steps, shorten_results):
-        if fixed + window_tokens(view, log) > limits.budget:
+        if log.last and fixed + window_tokens(view, log) > limits.budget:
             view = shrink(view, log, limits, fixed=fixed)
     if fixed + window_tokens(view, log) > limits.budget:
         view = fit_pins(view, log, 0)

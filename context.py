@@ -197,6 +197,8 @@ class ContextManager:
         """
         self._refuse_while_summarizing()
         turn = self._open_turn("append_user")
+        if isinstance(tool_call_id, str):
+            tool_call_id = clean_text(tool_call_id)  # as the id of the call was
         pending = turn.pending()
         if tool_call_id not in pending:
             waiting = (
@@ -250,14 +252,15 @@ class ContextManager:
         if live is not None:
             self._refuse_while_pending(live)
         view = self._without_revoked(self._view)
-        tokens = self._payload.count(view)
-        if compact or corrected(tokens, self.correction) > self.token_budget:
-            self._compact(view)
-            tokens = self._payload.count(self._view)
-        elif view is not self._view:
-            self._projection.store(view, self._log.last)
-        self._built = tokens
-        return self._payload.messages(self._view)
+        with self._payload.steady_facts():
+            tokens = self._payload.count(view)
+            if compact or corrected(tokens, self.correction) > self.token_budget:
+                self._compact(view)
+                tokens = self._payload.count(self._view)
+            elif view is not self._view:
+                self._projection.store(view, self._log.last)
+            self._built = tokens
+            return self._payload.messages(self._view)
 
     # Settings, not conversation: undo leaves them alone
 
@@ -279,16 +282,19 @@ class ContextManager:
         """
         self._refuse_while_summarizing()
         payload = self._payload
-        if token_budget is not _UNSET:
-            payload.token_budget = _at_least_one("token_budget", token_budget)
+        # Everything is checked before anything is changed.
+        budget = (
+            payload.token_budget if token_budget is _UNSET else _at_least_one("token_budget", token_budget)
+        )
         if keep_recent_turns is not _UNSET:
-            payload.keep_recent_turns = _at_least_one("keep_recent_turns", keep_recent_turns)
-        if tools is not _UNSET:
-            payload.tools = deepcopy([dict(tool) for tool in tools])
+            _at_least_one("keep_recent_turns", keep_recent_turns)
+        schemas = payload.tools if tools is _UNSET else deepcopy([dict(tool) for tool in tools])
+        prompt = payload.system_prompt if system_prompt is _UNSET else clean_text(system_prompt)
+        payload.token_budget, payload.tools, payload.system_prompt = budget, schemas, prompt
+        if keep_recent_turns is not _UNSET:
+            payload.keep_recent_turns = keep_recent_turns
         if summarizer is not _UNSET:
             self._summarizer = summarizer
-        if system_prompt is not _UNSET:
-            payload.system_prompt = clean_text(system_prompt)
         if model is not _UNSET and model != payload.model:
             payload.model = model
             self._log.count_for(model)
@@ -357,7 +363,8 @@ class ContextManager:
     @property
     def sections(self) -> tuple[Section, ...]:
         """What takes how many tokens of the next payload; the figures add up to `token_count`."""
-        return self._payload.sections(self._view)
+        with self._payload.steady_facts():
+            return self._payload.sections(self._view)
 
     @property
     def token_budget(self) -> int:

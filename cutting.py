@@ -90,7 +90,11 @@ def fit_pins(view: View, log: Log, cap: int) -> View:
     ):
         if share < answer.tokens:
             cut = view.cut(turn.number) or Cut(first_step=len(turn.steps))
-            view = view.with_cut(turn.number, replace(cut, answer=fitting_length(answer, share, log.counter)))
+            kept = fitting_length(answer, share, log.counter)
+            shorter = view.with_cut(turn.number, replace(cut, answer=kept))
+            # The marker alone may take more than a short answer.
+            if sent_tokens(turn, shorter, log.counter) < sent_tokens(turn, view, log.counter):
+                view = shorter
     return view
 
 

@@ -10,7 +10,8 @@ caches keep hitting. Not covered: how a view shrinks (`compaction.py`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -72,6 +73,22 @@ class PayloadBuilder:
         self._systems: dict[tuple[str | None, str | None], Entry] = {}
         self._ready = _Answered()
         self._limits: tuple[tuple[int, float, int], Limits] | None = None
+        self._seen_facts: dict[int, str | None] | None = None
+
+    @contextmanager
+    def steady_facts(self) -> Iterator[None]:
+        """Within it the facts are what they were at the first look, so that what is sent is what was counted.
+
+        Another terminal may write a fact at any moment.
+        """
+        if self._seen_facts is not None:
+            yield
+            return
+        self._seen_facts = {}
+        try:
+            yield
+        finally:
+            self._seen_facts = None
 
     def forget_counts(self) -> None:
         """Count instructions and tools again, because a setting has changed."""
@@ -125,8 +142,13 @@ class PayloadBuilder:
     def _facts_text(self, view: View) -> str | None:
         if self.facts is None:
             return None
-        text = self.facts.render(self.limits(view).facts, count=self.log.counter.text)
-        return clean_text(text) if text else None
+        room = self.limits(view).facts
+        if self._seen_facts is not None and room in self._seen_facts:
+            return self._seen_facts[room]
+        text = clean_text(self.facts.render(room, count=self.log.counter.text) or "") or None
+        if self._seen_facts is not None:
+            self._seen_facts[room] = text
+        return text
 
     def messages(self, view: View) -> list[Message]:
         """The payload itself, as copies."""
@@ -205,8 +227,8 @@ class PayloadBuilder:
 
 def _largest_part(turn: Turn) -> str:
     """Name what takes most of a live turn."""
-    parts = [(turn.question.tokens, "the question"), *((len(item.text), item.name) for item in turn.evidence)]
     if turn.evidence and turn.asked.tokens > 2 * turn.question.tokens:
-        return f"mostly the evidence {max(parts[1:])[1]!r}"
+        largest = max(turn.evidence, key=lambda item: len(item.text))
+        return f"mostly the evidence {largest.name!r}"
     steps = sum(step.tokens() for step in turn.steps[-1:])
     return "mostly the last step's calls and results" if steps > turn.asked.tokens else "mostly the question"

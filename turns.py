@@ -219,6 +219,7 @@ def check_calls(tool_calls: Sequence[Mapping[str, Any]]) -> list[Message]:
             raise ContextError(
                 "A tool call needs an id and a function: pass OpenAI's tool_calls dictionaries."
             )
+        call_id = clean_text(call_id)
         name, arguments = function.get("name"), function.get("arguments")
         if not isinstance(name, str) or not name:
             raise ContextError(f"Tool call {call_id!r} names no function.")
@@ -229,7 +230,7 @@ def check_calls(tool_calls: Sequence[Mapping[str, Any]]) -> list[Message]:
         seen.add(call_id)
         checked.append(
             {
-                "id": clean_text(call_id),
+                "id": call_id,
                 "type": "function",
                 "function": {"name": clean_text(name), "arguments": clean_text(arguments)},
             }

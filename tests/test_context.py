@@ -57,6 +57,29 @@ def test_a_budget_is_a_whole_number(value: Any) -> None:
         ctx.configure(keep_recent_turns=value)
 
 
+def test_a_refused_setting_changes_none_of_the_others() -> None:
+    ctx = context(500)
+    with pytest.raises(ContextError, match="keep_recent_turns"):
+        ctx.configure(token_budget=900, keep_recent_turns=0)
+    with pytest.raises(TypeError):
+        ctx.configure(token_budget=900, tools=[7])  # type: ignore[list-item]  # that is the point
+    assert ctx.token_budget == 500
+
+
+def test_a_call_whose_id_is_half_a_surrogate_pair_can_be_answered_by_that_id() -> None:
+    ctx = context()
+    ctx.append_user("U")
+    step(ctx, "c\ud83d")
+    assert not problems(ctx.build_for_llm())
+
+
+def test_two_ids_that_are_sent_as_one_are_refused() -> None:
+    ctx = context()
+    ctx.append_user("U")
+    with pytest.raises(ContextError, match="share the id"):
+        ctx.append_assistant("", [call("c\ud83d"), call("c\ud83e")])
+
+
 # Sealed
 
 
@@ -502,6 +525,43 @@ def test_a_budget_below_the_question_names_its_parts() -> None:
     ctx.append_user("U")
     with pytest.raises(ContextOverflow, match="instructions"):
         ctx.build_for_llm()
+
+
+@pytest.mark.parametrize("compact", [False, True])
+def test_instructions_that_fill_the_budget_before_anything_was_said_are_an_overflow(compact: bool) -> None:
+    ctx = context(300, system_prompt=words(400))
+    with pytest.raises(ContextOverflow, match="instructions"):
+        ctx.build_for_llm(compact=compact)
+
+
+def test_a_short_answer_of_a_pinned_turn_is_never_replaced_by_a_longer_marker() -> None:
+    ctx = context(400, keep_recent_turns=1)
+    for number in range(6):
+        turn(ctx, f"P{number}", pinned=True)
+    turn(ctx, "P6", words(60), pinned=True)
+    ctx.append_user(words(295))
+    payload = ctx.build_for_llm()
+    assert [message["content"] for message in payload if message["role"] == "assistant"][:6] == ["ok"] * 6
+
+
+class GrowingFacts(FactStore):
+    """Another terminal writes a fact between any two looks at them."""
+
+    looks = 0
+
+    def render(self, max_tokens: int, *args: Any, **options: Any) -> str | None:
+        self.looks += 1
+        return words(min(self.looks, max_tokens))
+
+
+def test_a_payload_is_what_was_counted_though_another_terminal_writes_facts_meanwhile() -> None:
+    ctx = context(600, facts=GrowingFacts())
+    for number in range(60):
+        ctx.append_user(f"U{number} {words(20)}")
+        payload = ctx.build_for_llm()
+        assert count_payload(payload, MODEL) <= 600
+        assert sum(section.tokens for section in ctx.sections)
+        ctx.append_assistant("ok")
 
 
 def test_transcript_tells_everything_whether_or_not_it_is_sent(tmp_path: Path) -> None:

@@ -29,7 +29,9 @@ def prove_series(course: Course) -> list[str]:
         for name in series.tags:
             folder = Path(temporary, name)
             series.git.export(name, folder)
-            found += [f"{path} at {name} is not what the manifest says" for path in _odd(folder, said[name])]
+            found += [
+                f"{path} at {name} is not what the manifest says" for path in odd_files(folder, said[name])
+            ]
         ids = [hostile_build(clone, Path(temporary, name)) for name in ("c", "d")]
         expected = "".join(f"{name} {commit}\n" for name, commit in sorted(series.tags.items()))
         found += ["another configuration of git gives other commits" for each in ids if each != expected]
@@ -49,7 +51,7 @@ def _overview(course: Course) -> Iterator[str]:
         yield f"lessons/{problem}"
 
 
-def _odd(folder: Path, said: dict[str, tuple[str, str]]) -> list[str]:
+def odd_files(folder: Path, said: dict[str, tuple[str, str]]) -> list[str]:
     """Files on disk that are not what a manifest says, in content or mode."""
     there = {}
     for path in folder.rglob("*"):

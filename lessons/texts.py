@@ -54,12 +54,7 @@ def blocks(text: str) -> Iterator[Block]:
 
 def headings(text: str) -> list[str]:
     """The second-level headings of a Markdown text."""
-    outside, fenced = [], False
-    for line in text.splitlines():
-        fenced ^= line.lstrip().startswith("```")
-        if not fenced and line.startswith("## "):
-            outside.append(line[3:].strip())
-    return outside
+    return [line[3:].strip() for _, line in _prose(text) if line.startswith("## ")]
 
 
 def missing_sections(text: str) -> list[str]:
@@ -176,7 +171,7 @@ def check_blocks(
     run: Callable[[str, str], tuple[int, str]],
     known: Callable[[list[str]], bool],
 ) -> Iterator[str]:
-    """What is wrong with the fenced blocks of a lesson.
+    """What is wrong with the fenced blocks of a lesson, and with commands of the course in its prose.
 
     Args:
         text: the lesson.
@@ -185,6 +180,10 @@ def check_blocks(
         run: runs a command at a tag; exit code and output.
         known: whether the course has a command with these arguments.
     """
+    for number, line in _prose(text):
+        for command in re.findall(r"`(\./course[^`]*)`", line):
+            if not known(shlex.split(command)):
+                yield f"README.md:{number}: `{command}` is no command of the course"
     for block in blocks(text):
         at = block.words.get("at", tag)
         for word in block.words.keys() - {"title", "at", "sketch", "norun"}:
@@ -207,6 +206,16 @@ def check_blocks(
                 code, printed = run(at, command)
                 if code not in (0, 1) or not same_output(output, printed):
                     yield f"{block.where}: `{command}` (exit {code}) prints:\n{printed.rstrip()}"
+
+
+def _prose(text: str) -> Iterator[tuple[int, str]]:
+    """The lines outside of fenced blocks, with their numbers."""
+    fenced = False
+    for number, line in enumerate(text.splitlines(), 1):
+        fence = line.lstrip().startswith("```")
+        if not fence and not fenced:
+            yield number, line
+        fenced ^= fence
 
 
 def _check_script(

@@ -17,7 +17,7 @@ pytest.importorskip("lessons", reason="the course is not in this tree")
 import little_course as little
 
 from lessons import CourseError, check, learner, start
-from lessons.__main__ import main
+from lessons.cli import main
 from lessons.workspace import Workspace
 
 

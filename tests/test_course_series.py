@@ -18,7 +18,7 @@ from lessons.git import Git
 from lessons.lesson import Course, read_lesson
 from lessons.patches import changed_lines, diff_between
 from lessons.product import blob_id, differences
-from lessons.prove_series import hostile_build, prove_series
+from lessons.prove_series import hostile_build, odd_files, prove_series
 from lessons.series import behaviors, build, read_manifest, verify
 
 
@@ -159,6 +159,15 @@ def test_the_manifest_says_what_each_tag_holds(template: Path, tmp_path: Path) -
     assert trees == {name: series.git.tree(found) for name, found in series.tags.items()}
     series.git.export("article-00", tmp_path / "files")
     assert blob_id(tmp_path / "files" / "data" / "odd.txt") == trees["article-00"]["data/odd.txt"][1]
+    assert odd_files(tmp_path / "files", trees["article-00"]) == []
+    (tmp_path / "files" / "run.sh").chmod(0o644)
+    little.write(tmp_path / "files", {"data/empty": None, "main.py": "", "more.py": ""})
+    assert odd_files(tmp_path / "files", trees["article-00"]) == [
+        "data/empty",
+        "main.py",
+        "more.py",
+        "run.sh",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -197,7 +206,9 @@ def test_the_last_lesson_is_the_product(clone: Path, tmp_path: Path) -> None:
     little.write(clone, {"main.py": "print(1)\n", "new.sh": "#!/bin/sh\n", "scratch.txt": "not tracked"})
     little.git(clone, "add", "new.sh")
     (clone / "run.sh").unlink()
-    assert differences(clone, tree) == ["new.sh", "run.sh", "main.py"]
+    (clone / "greeting.py").chmod(0o755)
+    little.git(clone, "add", "greeting.py")
+    assert differences(clone, tree) == ["new.sh", "run.sh", "greeting.py", "main.py"]
     changed = save_product(course_of(clone), clone)
     assert sorted(path.name for path in changed) == ["given.patch", "manifest.txt"]
     again = build(course_of(clone), tmp_path / "again")

@@ -263,6 +263,7 @@ PROOFS: list[tuple[str, str, str, str, str, str]] = [
     ("00", "README.md", "title=greeting.py", "titel=greeting.py", "'titel' after the language", "word"),
     ("00", "README.md", "import greeting", "import greetings", "a command failed (exit 1)", "command"),
     ("00", "README.md", "./course check", "./course chekc", "is no command of the course", "course command"),
+    ("00", "README.md", "# Greeting", "Type `./course greet`.", "`./course greet` is no command", "prose"),
     ("00", "README.md", "Hello, Ada.\n...", "Hello, Eve.\n...", "prints:", "console"),
     ("00", "README.md", "```sh", "```sh norun", "norun needs a reason", "norun"),
     (

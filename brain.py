@@ -16,6 +16,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -215,8 +216,12 @@ class Brain:
         create: Any = client.chat.completions.with_streaming_response.create
         start = {name: request[name] for name in ("model", "stream") if name in request}
         no_key = {} if self._api_key else {"Authorization": openai.Omit()}
-        with create(**start, messages=[], extra_body=request, extra_headers=no_key) as response:
-            for event in wire.events(response.iter_bytes()):
+        with (
+            create(**start, messages=[], extra_body=request, extra_headers=no_key) as response,
+            # Closed here, not by the garbage collector, which would swallow a Ctrl-C that comes meanwhile.
+            closing(response.iter_bytes()) as body,
+        ):
+            for event in wire.events(body):
                 if event.kind == "error":
                     raise self._reported(response, event.data)
                 if event.kind != "done":

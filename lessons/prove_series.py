@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from lessons.cli import known
 from lessons.editing import check_export
+from lessons.hostile import hostile_build
 from lessons.lesson import Course
 from lessons.product import blob_id, differences
 from lessons.series import build, read_manifest
@@ -32,7 +31,7 @@ def prove_series(course: Course) -> list[str]:
             found += [
                 f"{path} at {name} is not what the manifest says" for path in odd_files(folder, said[name])
             ]
-        ids = [hostile_build(clone, Path(temporary, name)) for name in ("c", "d")]
+        ids = [hostile_build(clone, Path(temporary, f"hostile-{odd}"), odd=odd) for odd in (False, True)]
         expected = "".join(f"{name} {commit}\n" for name, commit in sorted(series.tags.items()))
         found += ["another configuration of git gives other commits" for each in ids if each != expected]
         last = course.lessons[-1]
@@ -60,77 +59,3 @@ def odd_files(folder: Path, said: dict[str, tuple[str, str]]) -> list[str]:
             mode = "120000" if path.is_symlink() else "100755" if executable else "100644"
             there[path.relative_to(folder).as_posix()] = (mode, blob_id(path))
     return sorted(path for path in there.keys() | said.keys() if there.get(path) != said.get(path))
-
-
-def hostile_build(clone: Path, folder: Path) -> str:
-    """Build and export under a configuration that broke plain `git am`; return what the build says."""
-    home = folder.with_suffix(".home")
-    hooks, template = home / "hooks", home / "template" / "hooks"
-    for place in (hooks, template):
-        place.mkdir(parents=True)
-        for name in ("pre-commit", "commit-msg", "applypatch-msg", "post-checkout", "reference-transaction"):
-            (place / name).write_text("#!/bin/sh\nexit 1\n", "utf-8")
-            (place / name).chmod(0o755)
-    (home / "attributes").write_text("* text eol=crlf ident\n", "utf-8")
-    odd = folder.name == "d"
-    (home / ".gitconfig").write_text(
-        f"""[user]
-name = Somebody Else
-email = somebody@else.invalid
-[core]
-autocrlf = {"input" if odd else "true"}
-eol = crlf
-hooksPath = {hooks}
-attributesFile = {home / "attributes"}
-bigFileThreshold = 1
-[commit]
-gpgSign = true
-[tag]
-gpgSign = true
-[gpg]
-program = /bin/false
-[apply]
-whitespace = fix
-[init]
-templateDir = {home / "template"}
-defaultBranch = trunk
-defaultObjectFormat = sha256
-[diff]
-noprefix = true
-algorithm = patience
-context = 1
-renames = copies
-suppressBlankEmpty = true
-[i18n]
-commitEncoding = iso-8859-1
-""",
-        "utf-8",
-    )
-    hostile = {
-        "HOME": str(home),
-        "XDG_CONFIG_HOME": str(home),
-        "GIT_DIR": str(home / "nowhere"),
-        "GIT_INDEX_FILE": str(home / "index"),
-        "GIT_WORK_TREE": str(home),
-        "GIT_AUTHOR_DATE": "2001-01-01T00:00:00 +1200",
-        "GIT_COMMITTER_NAME": "Somebody Else",
-        "GIT_DEFAULT_HASH": "sha256",
-        "GIT_TEMPLATE_DIR": str(home / "template"),
-        "GIT_CONFIG_COUNT": "1",
-        "GIT_CONFIG_KEY_0": "apply.whitespace",
-        "GIT_CONFIG_VALUE_0": "fix",
-        "GIT_DIFF_OPTS": "--unified=0",
-        "LC_ALL": "tr_TR.UTF-8" if odd else "C",
-        "TZ": "Pacific/Chatham" if odd else "America/Caracas",
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
-    done = subprocess.run(
-        [sys.executable, "-m", "lessons", "build", str(folder)],
-        cwd=clone,
-        env=os.environ | hostile,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
-    return done.stdout or done.stderr

@@ -18,6 +18,7 @@ import little_course as little
 
 from lessons import CourseError, check, learner, start
 from lessons.cli import main
+from lessons.hostile import hostile_environment, hostile_home
 from lessons.workspace import Workspace
 
 
@@ -464,6 +465,26 @@ def test_what_is_kept_is_in_the_learners_name(work: Workspace, capsys: pytest.Ca
     author, date = little.git(work.root, "log", "-1", "--format=%an <%ae>%n%as", "my/greet").splitlines()
     assert author == "Ada <ada@example.invalid>"
     assert not date.startswith("2025-01-01")
+
+
+def test_a_hostile_configuration_changes_nothing(
+    work: Workspace, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under conversions, hooks and signing the files are the lesson's, and plain git sees them as clean."""
+    hostile_home(tmp_path / "home")
+    for name, value in hostile_environment(tmp_path / "home").items():
+        monkeypatch.setenv(name, value)
+    marks = make_dirty(work.root)
+    say(work, capsys, "goto", "01")
+    say(work, capsys, "solution", "01")
+    assert (work.root / "counting.py").read_bytes() == (little.PARTS[4][1]["counting.py"] or "").encode()
+    for name in hostile_environment(tmp_path / "home"):
+        if name.startswith("GIT_"):
+            monkeypatch.delenv(name)
+    status = little.run(work.root, "git", "status", "--porcelain")
+    assert (status.returncode, status.stdout) == (0, ""), status.stderr
+    kept = everything_kept(work.root)
+    assert [mark for mark in marks if blob(mark) not in kept] == []
 
 
 # Editions

@@ -11,10 +11,12 @@ import pytest
 pytest.importorskip("lessons", reason="the course is not in this tree")
 
 from lessons import transcript
+from lessons.cli import main
 from lessons.lesson import Course, Lesson
 from lessons.prove import prove_lesson
 from lessons.prove_series import prove_series
 from lessons.series import build
+from lessons.start import start
 from lessons.workspace import python_of
 
 CLONE = Path(__file__).resolve().parent.parent
@@ -33,6 +35,27 @@ def test_the_series_is_whole() -> None:
 def test_a_lesson_holds(lesson: Lesson) -> None:
     """Its tests at its tags and later ones, seeded faults, the record, texts and commands, hints and quiz."""
     assert prove_lesson(COURSE, lesson) == []
+
+
+def test_a_learner_can_go_the_whole_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """From `start` through every solution to 100 %, with something not committed at each step."""
+    if not len(COURSE):
+        pytest.skip("there are no lessons yet")
+    work, _ = start(CLONE, tmp_path / "learner")
+    command = ["--repository", str(work.root)]
+    for lesson in COURSE:
+        (work.root / "main.py").write_text(f"# lesson {lesson.nn}\n", "utf-8")
+        (work.root / f"note-{lesson.nn}.txt").write_text("mine\n", "utf-8")
+        assert main([*command, "solution", lesson.nn]) == 0, capsys.readouterr().out
+        assert main([*command, "next"]) == 0
+    capsys.readouterr()
+    assert main([*command, "progress"]) == 0
+    assert "100 % of the course." in capsys.readouterr().out
+    log = work.git.text("log", "--all", "--format=", "--name-only", "--diff-filter=A", "--", "note-*.txt")
+    assert sorted(set(log.split())) == [f"note-{lesson.nn}.txt" for lesson in COURSE]
+    for lesson in COURSE:
+        mine = work.git.text("log", "--all", "--format=%H", f"-S# lesson {lesson.nn}", "--", "main.py")
+        assert mine, f"the change of lesson {lesson.nn} is gone"
 
 
 def in_a_terminal(session: transcript.Session, tree: Path, home: Path, prompt: str) -> str:

@@ -28,6 +28,7 @@ from turns import (
     ContextOverflow,
     Evidence,
     Message,
+    Question,
     Section,
     Turn,
     assistant_message,
@@ -40,7 +41,15 @@ from turns import (
 )
 from view import Compaction, Limits, Span, View, corrected
 
-__all__ = ["Compaction", "ContextError", "ContextManager", "ContextOverflow", "Evidence", "Section"]
+__all__ = [
+    "Compaction",
+    "ContextError",
+    "ContextManager",
+    "ContextOverflow",
+    "Evidence",
+    "Question",
+    "Section",
+]
 
 CORRECTION_RANGE = (0.5, 5.0)
 """Bounds of the learned ratio between the provider's count and ours, so that one absurd figure does
@@ -397,9 +406,12 @@ class ContextManager:
         return self._summarizer is not None
 
     @property
-    def last_question(self) -> str | None:
-        """The text of the last turn's question, None before the first."""
-        return self._log[self._log.last].text if self._log.last else None
+    def last_question(self) -> Question | None:
+        """What the last turn asked, None before the first."""
+        if not self._log.last:
+            return None
+        turn = self._log[self._log.last]
+        return Question(turn.text, turn.evidence, turn.pinned)
 
     def count(self, text: str) -> int:
         """Return the tokens of a text by our own count."""

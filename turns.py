@@ -62,6 +62,14 @@ class Evidence(NamedTuple):
     text: str
 
 
+class Question(NamedTuple):
+    """What `append_user` was given."""
+
+    text: str
+    evidence: tuple[Evidence, ...] = ()
+    pinned: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A message in the form it is sent, with its size in tokens. Nobody changes `message` afterwards."""

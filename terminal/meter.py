@@ -190,6 +190,8 @@ def bar(parts: Sequence[tuple[str, int, str]], total: int, width: int) -> Line:
     sizes = [max(1, amount * width // whole) if amount else 0 for amount in amounts]
     while sum(sizes) > width and max(sizes) > 1:
         sizes[sizes.index(max(sizes))] -= 1
+    if sum(amounts) >= total > 0:  # nothing is free: what rounding left over is not, either
+        sizes[sizes.index(max(sizes))] += max(0, width - sum(sizes))
     line = [
         Span(one_line(char)[:1] * size, style) for (char, _, style), size in zip(parts, sizes, strict=True)
     ]

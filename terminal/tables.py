@@ -108,5 +108,7 @@ def _stacked(headers: Sequence[Line], rows: Sequence[Sequence[Line]], width: int
         if number:
             lines.append([])
         for header, cell in zip(headers, row, strict=True):
-            lines += wrap([*header, Span(": "), *cell], width, rest=[Span("  ")])
+            named = any(text.strip() for text, _ in header)
+            if named or any(text.strip() for text, _ in cell):
+                lines += wrap([*header, Span(": "), *cell] if named else cell, width, rest=[Span("  ")])
     return lines

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from terminal.repl import Answer, Choice
@@ -133,3 +134,17 @@ def on_or_off(argument: str, now: bool) -> bool:
     if word not in {"", "on", "off"}:
         raise UsageError(f"{argument!r} is neither on nor off.")
     return not now if not word else word == "on"
+
+
+def named_path(argument: str) -> Path:
+    """The file that is meant; `~` is the home folder.
+
+    Raises:
+        UsageError: there is none, or it begins with the home of somebody who is not known.
+    """
+    if not argument:
+        raise UsageError("There is no file name.")
+    try:
+        return Path(argument).expanduser()
+    except RuntimeError as error:
+        raise UsageError(f"{argument} begins with the home of somebody not known here.") from error

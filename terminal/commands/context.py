@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
 
+from config import VARIABLES
 from terminal.commands import UsageError, command
 from terminal.meter import bar, compaction_line
 
@@ -46,8 +48,12 @@ def show_context(shell: Shell, argument: str) -> None:
         for section in sections
     ]
     free = context.token_budget - used
-    rows.append([".", "free", f"{free:,}", f"{100 * free / context.token_budget:.0f}%", "/budget N"])
-    screen.table(["", "section", "tokens", "share", "what it is, what makes it smaller"], rows, align="llrrl")
+    sign, name, does = (
+        (".", "free", "/budget N") if free >= 0 else ("!", "over", "/compact; the next request does it")
+    )
+    rows.append([sign, name, f"{abs(free):,}", f"{100 * abs(free) / context.token_budget:.0f}%", does])
+    heads = ["", "section", "tokens", "share", "what it is, what makes it smaller"]
+    screen.table(heads, rows, align="llrrl", spare=1)
     first, turns = context.first_kept_turn, context.turn_count
     window = f"turns {first} to {turns} of {turns}" if turns else "no turns yet"
     correction = f"; the server counts {context.correction:.2f} times ours" if context.correction != 1 else ""
@@ -58,8 +64,19 @@ def show_context(shell: Shell, argument: str) -> None:
 def show_payload(shell: Shell, argument: str) -> None:
     """Print the messages that would be sent now, as JSON, ready to be copied."""
     del argument
+    shell.out.print(json.dumps(build(shell), ensure_ascii=False, indent=2))
+
+
+def build(shell: Shell, *, compact: bool = False) -> list[dict[str, Any]]:
+    """Build the next payload; what that compacted is shown, as it would be in a turn."""
     context = shell.chat.context
-    shell.out.print(json.dumps(context.build_for_llm(), ensure_ascii=False, indent=2))
+    before = context.compact_count
+    slow = context.has_summarizer and (compact or context.token_count > context.token_budget)
+    with shell.notes.progress("summarizing") if slow else nullcontext():
+        payload = context.build_for_llm(compact=compact)
+    if context.compact_count > before:
+        shell.notes.lines([compaction_line(context.compactions[-1], shell.notes.glyphs)])
+    return payload
 
 
 @command("/compact", "context")
@@ -71,13 +88,8 @@ def compact(shell: Shell, argument: str) -> None:
     del argument
     context = shell.chat.context
     before = context.compact_count
-    if context.has_summarizer:
-        with shell.notes.progress("summarizing"):
-            context.build_for_llm(compact=True)
-    else:
-        context.build_for_llm(compact=True)
+    build(shell, compact=True)
     if context.compact_count > before:
-        shell.notes.lines([compaction_line(context.compactions[-1], shell.notes.glyphs)])
         return
     kept = min(context.turn_count, context.keep_recent_turns)
     why = context.summary_note or (
@@ -135,7 +147,11 @@ def stats(shell: Shell, argument: str) -> None:
         ["learned correction", f"{context.correction:.3f}"],
         ["seconds", f"{totals['seconds']:.1f}"],
     ]
-    shell.notes.table(["", ""], rows, align="lr")
+    shell.notes.table([], rows, align="lr")
+
+
+BUDGET = ("token_budget", "keep_recent_turns")
+"""What /budget sets, within the bounds of the settings `context_...`."""
 
 
 @command("/budget [TOKENS] [TURNS]", "settings")
@@ -143,14 +159,16 @@ def budget(shell: Shell, argument: str) -> None:
     """Show or set the token budget, and the number of turns that a compaction keeps."""
     context = shell.chat.context
     words = argument.replace(",", "").split()
-    if len(words) > 2 or not all(word.isdecimal() and int(word) > 0 for word in words):
+    if len(words) > len(BUDGET) or not all(word.isdecimal() for word in words):
         raise UsageError(f"{argument!r} is not one or two whole numbers: tokens, and turns to keep.")
-    if words and int(words[0]) < 256:
-        raise UsageError(f"A budget of {words[0]} tokens holds no conversation; the least is 256.")
-    if words:
-        context.configure(token_budget=int(words[0]))
-    if len(words) > 1:
-        context.configure(keep_recent_turns=int(words[1]))
+    numbers: dict[str, Any] = {}
+    for word, field in zip(words, BUDGET, strict=False):
+        variable = next(each for each in VARIABLES if each.field == f"context_{field}")
+        try:
+            numbers[field] = int(variable.parse(word, variable))
+        except ValueError as error:
+            raise UsageError(f"{word} {error}.") from error
+    context.configure(**numbers)
     shell.notes.say(
         f"The budget is {context.token_budget:,} tokens; a compaction keeps at most "
         f"{context.keep_recent_turns} turns. {context.token_count:,} tokens are in use."

@@ -62,7 +62,10 @@ def show_facts(shell: Shell, argument: str) -> None:
         ]
         for fact in listed
     ]
-    shell.notes.table(["key", "value", "source", "confidence", "age", ""], rows)
+    heads = ["key", "value", "source", "confidence", "age"]
+    if any(row[-1] for row in rows):
+        heads.append("state")
+    shell.notes.table(heads, [row[: len(heads)] for row in rows])
     shown, left_out = facts.last_render
     if left_out:
         shell.notes.say(f"facts: {shown} shown to the model, {left_out} left out for want of room", "yellow")

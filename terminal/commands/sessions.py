@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from terminal.cells import Line, Span
-from terminal.commands import UsageError, command
+from terminal.commands import UsageError, command, named_path
 from terminal.commands.memory import age
+from terminal.commands.turns import read_file
 from terminal.repl import Answer
 from terminal.safe import one_line
 
 if TYPE_CHECKING:
     from history import ChatHistory, Hit
     from terminal.shell import Shell
+
+
+LARGEST_IMPORT = 1 << 30
+"""Bytes of a file that /import reads."""
+LISTED = 50
+"""Conversations that are listed."""
 
 
 def _history(shell: Shell) -> ChatHistory:
@@ -38,16 +44,18 @@ def list_sessions(shell: Shell, argument: str) -> None:
 
 def show_sessions(shell: Shell) -> None:
     """Print the list of sessions; the current one is marked."""
-    infos = _history(shell).sessions()
+    infos = _history(shell).sessions(LISTED + 1)
     if not infos:
         shell.notes.say("No sessions yet.")
         return
     here = shell.chat.session.id if shell.chat.session is not None else ""
     rows = [
         ["*" if info.id == here else "", info.id, age(info.updated_at), f"{info.turns:,}", info.title]
-        for info in infos
+        for info in infos[:LISTED]
     ]
-    shell.notes.table(["", "session", "age", "turns", "title"], rows, align="lllrl")
+    shell.out.table(["", "session", "age", "turns", "title"], rows, align="lllrl")
+    if len(infos) > LISTED:
+        shell.notes.say(f"These are the newest {LISTED}; /search finds what was said in the others.", "dim")
 
 
 @command("/new", "sessions")
@@ -129,7 +137,7 @@ def export(shell: Shell, argument: str) -> None:
 
     session = shell.chat.session
     history = _history(shell)
-    path = _path(argument)
+    path = named_path(argument)
     if session is None or not shell.chat.context.turn_count:
         raise UsageError("Nothing was said yet.")
     if path.suffix.lower() not in {".md", ".json"}:
@@ -150,11 +158,9 @@ def export(shell: Shell, argument: str) -> None:
 def import_file(shell: Shell, argument: str) -> Answer:
     """Load a conversation that /export wrote as JSON, and continue it."""
     history = _history(shell)
-    path = _path(argument)
+    path = named_path(argument)
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror or error}.") from error
+        data = json.loads(read_file(path, LARGEST_IMPORT).decode("utf-8"))
     except (ValueError, RecursionError) as error:  # the latter from a thousand brackets
         raise UsageError(f"{path.name} is not a JSON file of /export.") from error
     session = history.import_session(data)
@@ -163,20 +169,12 @@ def import_file(shell: Shell, argument: str) -> Answer:
     return say_resumed(shell)
 
 
-def _path(argument: str) -> Path:
-    """The file that is meant; `~` is the home folder."""
-    try:
-        return Path(argument).expanduser()
-    except RuntimeError as error:
-        raise UsageError(f"{argument} begins with the home of somebody not known here.") from error
-
-
 @command("/delete [SESSION]", "sessions", _ids)
 def delete(shell: Shell, argument: str) -> None:
     """Delete a conversation for good, its text in the search index included; this one when none is named."""
     chat, history = shell.chat, _history(shell)
     here = chat.session.id if chat.session is not None else ""
-    wanted = argument or here
+    wanted = argument.lower() or here
     matches = [info for info in history.sessions(1_000_000) if info.id.startswith(wanted)]
     if len(matches) != 1:
         found = f"{len(matches)} sessions begin with {wanted!r}."

@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from terminal.commands import GROUPS, UsageError, all_commands, command
+from terminal.commands import GROUPS, UsageError, all_commands, command, named_path
 from terminal.repl import Answer
 
 if TYPE_CHECKING:
+    from context import Question
     from terminal.shell import Shell
 
 LARGEST_FILE = 4 << 20
@@ -34,16 +35,19 @@ def show_help(shell: Shell, argument: str) -> None:
         known = commands.get(argument.removeprefix("/").lower())
         if known is None:
             raise UsageError(f"There is no command {argument!r}.")
-        shell.notes.print(known.usage, "bold")
-        for line in known.help:
-            shell.notes.print(f"  {line}")
+        shell.notes.say(known.usage, "bold")
+        for paragraph in "\n".join(known.help).split("\n\n"):
+            shell.notes.say(paragraph.replace("\n", " "), indent=2)
         return
-    width = max(len(each.usage) for each in commands.values())
+    rows, styles = [], []
     for group in GROUPS:
-        shell.notes.print(group, "bold")
+        rows.append([group])
+        styles.append("bold")
         for each in sorted(commands.values(), key=lambda each: each.name):
             if each.group == group:
-                shell.notes.say(f"  {each.usage:<{width}}  {each.help[0]}")
+                rows.append([each.usage, each.help[0]])
+                styles.append("")
+    shell.notes.table([], rows, styles=styles)
 
 
 @command("/quit", "conversation")
@@ -69,28 +73,44 @@ def undo(shell: Shell, argument: str) -> Answer:
     """Take the last turn back; its text is in the prompt again.
 
     What the turn brought about goes with it: compactions, the summary it led to, facts that were written
-    in it. It can be repeated, turn by turn.
+    in it. What was attached to it is attached again. It can be repeated, turn by turn.
     """
     del argument
-    with shell.shield():
-        text = shell.chat.context.rollback_last_user()
-    if text is None:
+    question = take_back(shell)
+    if question is None:
         shell.notes.say("There is nothing to take back.")
         return Answer()
-    shell.notes.say(f"Took back the last turn; {shell.chat.context.turn_count} are left.")
-    return Answer(restore=text)
+    left = shell.chat.context.turn_count
+    shell.notes.say(f"Took back the last turn; {left} {'is' if left == 1 else 'are'} left.")
+    return Answer(restore=as_typed(question))
+
+
+def take_back(shell: Shell) -> Question | None:
+    """Take the last turn back; what was attached to it is attached again. Returns its question."""
+    chat = shell.chat
+    question = chat.context.last_question
+    if question is not None:
+        with shell.shield():
+            chat.context.rollback_last_user()
+        attached = [(name, text) for name, text in question.evidence]
+        chat.attached[:0] = [each for each in attached if each not in chat.attached]
+    return question
+
+
+def as_typed(question: Question) -> str:
+    """The line that asks this question again."""
+    return f"/pin {question.text}" if question.pinned else question.text
 
 
 @command("/retry", "conversation")
 def retry(shell: Shell, argument: str) -> Answer:
-    """Ask the last question again."""
+    """Ask the last question again, with what was attached to it."""
     del argument
-    with shell.shield():
-        text = shell.chat.context.rollback_last_user()
-    if text is None:
+    question = take_back(shell)
+    if question is None:
         shell.notes.say("There is nothing to ask again.")
         return Answer()
-    return shell.turn(text)
+    return shell.turn(question.text, pinned=question.pinned)
 
 
 @command("/edit", "conversation")
@@ -101,16 +121,14 @@ def edit(shell: Shell, argument: str) -> Answer:
     """
     from terminal.editor import EditorError, edit_text
 
-    context = shell.chat.context
-    text = context.last_question or argument
+    question = shell.chat.context.last_question
     try:
-        edited = edit_text(text)
+        edited = edit_text(argument if question is None else as_typed(question))
     except EditorError as error:
         shell.notes.error(str(error))
         return Answer()
-    if edited and context.last_question is not None:
-        with shell.shield():
-            context.rollback_last_user()
+    if edited:
+        take_back(shell)
     return Answer(restore=edited)
 
 
@@ -145,7 +163,7 @@ def attach(shell: Shell, argument: str) -> None:
         names = ", ".join(name for name, _ in chat.attached) or "nothing"
         shell.notes.say(f"Attached to the next question: {names}.")
         return
-    path = Path(argument).expanduser()
+    path = named_path(argument)
     text = read_text_file(path)
     tokens = chat.context.count(text)
     fixed = sum(section.tokens for section in chat.context.sections if section.name in FIXED)
@@ -163,19 +181,36 @@ FIXED = {"instructions", "tools", "summary", "facts", "pinned"}
 """Sections that no compaction makes smaller."""
 
 
+def read_file(path: Path, most: int = LARGEST_FILE) -> bytes:
+    """Return what is in a file.
+
+    Raises:
+        UsageError: it cannot be read, is larger than `most` bytes, or is no file: a device or a pipe may have
+            no end.
+    """
+    try:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise UsageError(f"{path} is a device or a pipe, not a file.")
+        size = path.stat().st_size
+        if size <= most:
+            with path.open("rb") as file:
+                data = file.read(most + 1)  # some files, as those in /proc, say they have 0 bytes
+            size = len(data)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}.") from error
+    if size > most:
+        raise UsageError(f"{path.name} has {size:,} bytes; at most {most:,} can be read.")
+    return data
+
+
 def read_text_file(path: Path) -> str:
     """Return the text of a file.
 
     Raises:
         UsageError: it cannot be read, is too large, or is no text.
     """
-    try:
-        size = path.stat().st_size
-        if size > LARGEST_FILE:
-            raise UsageError(f"{path.name} has {size:,} bytes; at most {LARGEST_FILE:,} can be attached.")
-        data = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror or error}.") from error
+    data = read_file(path)
+    size = len(data)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:

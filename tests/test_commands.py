@@ -1,0 +1,222 @@
+"""The slash commands as functions of a shell: what they print, at which widths, and what they change."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from config import load_settings
+from terminal.commands import all_commands, run_command
+from terminal.screen import Look, Screen
+from terminal.shell import Shell
+
+Make = Callable[..., Shell]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    """Makes a shell with the stand-in and a window of this width; settings by their option's name."""
+    made: list[Shell] = []
+    (tmp_path / "no.env").touch()
+
+    def make(width: int = 80, **settings: object) -> Shell:
+        given = {name: str(value) for name, value in {"home": tmp_path / "home", **settings}.items()}
+        screen = Screen(io.StringIO(), Look(tty=True), size=lambda: (width, 24))
+        made.append(Shell(load_settings(given, {}, tmp_path / "no.env"), screen, screen))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def said(shell: Shell, line: str) -> list[str]:
+    """What a line prints."""
+    stream = shell.out.stream
+    assert isinstance(stream, io.StringIO)
+    stream.seek(0)
+    stream.truncate()
+    shell.handle(line)
+    return stream.getvalue().splitlines()
+
+
+def overfull(shell: Shell) -> None:
+    """Fill the context, then lower the budget below what is in it."""
+    for number in range(4):
+        shell.turn(f"number {number} " + "word " * 60)
+    shell.chat.context.configure(token_budget=shell.chat.context.token_count - 20)
+
+
+# ---- help -------------------------------------------------------------------------------------------------
+
+
+def test_help_is_two_columns_that_line_up(make: Make) -> None:
+    lines = said(make(80), "/help")
+    column = next(line for line in lines if line.startswith("/quit")).index("Leave the chat.")
+    starts = [line for line in lines if line.startswith("/")]
+    assert len(starts) == len(all_commands())
+    assert all(line[column - 2 : column] == "  " and line[column] != " " for line in starts)
+    assert all(line[:column].strip() == "" for line in lines if line.startswith(" "))
+    assert [line for line in lines if line.isalpha()] == [
+        "conversation",
+        "context",
+        "memory",
+        "sessions",
+        "settings",
+    ]
+
+
+@pytest.mark.parametrize("width", [20, 40, 80])
+@pytest.mark.parametrize("line", ["/help", "/help pin", "/help forget", "/context", "/stats", "/sessions"])
+def test_no_line_is_wider_than_the_window(make: Make, line: str, width: int) -> None:
+    shell = make(width)
+    shell.turn("my name is Ada")
+    assert max(map(len, said(shell, line))) <= width
+
+
+def test_help_of_a_command_says_all_of_it(make: Make) -> None:
+    assert " ".join(" ".join(said(make(30), "/help pin")).split()) == (
+        "/pin TEXT Send a message that stays in the context, whatever is dropped around it. Pinned questions "
+        "may take a quarter of the budget together; their answers are shortened when needed."
+    )
+
+
+# ---- tables -----------------------------------------------------------------------------------------------
+
+
+def test_context_in_a_narrow_window_leaves_out_what_explains(make: Make) -> None:
+    lines = said(make(40), "/context")
+    assert any(line.startswith("i  instructions") for line in lines)
+    assert not any("SYSTEM_PROMPT" in line for line in lines)
+
+
+def test_context_over_the_budget_says_so_and_shows_nothing_free(make: Make) -> None:
+    shell = make()
+    overfull(shell)
+    lines = said(shell, "/context")
+    assert "." not in lines[0]
+    assert [line.split()[:2] for line in lines if "over" in line.split()] == [["!", "over"]]
+    assert not any("-" in line for line in lines)
+
+
+def test_tables_have_no_column_without_a_name_and_content(make: Make) -> None:
+    shell = make()
+    said(shell, "/remember port = Bergen")
+    assert said(shell, "/facts")[0].split() == ["key", "value", "source", "confidence", "age"]
+    said(shell, "/remember port = Oslo")
+    assert said(shell, "/facts all")[0].split()[-1] == "state"
+    assert said(shell, "/stats")[0].startswith("turns in this session")
+
+
+def test_a_long_list_of_sessions_says_that_there_are_more(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from terminal.commands import sessions
+
+    monkeypatch.setattr(sessions, "LISTED", 2)
+    shell = make()
+    for number in range(3):
+        said(shell, "/new")
+        shell.turn(f"conversation {number}")
+    lines = said(shell, "/sessions")
+    assert [number for number in range(3) if f"conversation {number}" in "\n".join(lines)] == [1, 2]
+    assert lines[-1].startswith("These are the newest 2")
+
+
+# ---- the payload ------------------------------------------------------------------------------------------
+
+
+def test_a_compaction_that_payload_brings_about_is_shown(make: Make) -> None:
+    shell = make()
+    overfull(shell)
+    assert said(shell, "/payload")[0].startswith("compact×1 · dropped")
+
+
+@pytest.mark.parametrize("line", ["/payload", "/compact"])
+def test_instructions_over_the_budget_are_an_error_before_anything_was_said(make: Make, line: str) -> None:
+    shell = make(context_token_budget=256)
+    assert said(shell, line)[0].startswith("error: The next request needs")
+
+
+# ---- taking back, asking again ----------------------------------------------------------------------------
+
+
+def test_retry_asks_with_the_pin_and_the_attached_files_again(make: Make, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("The key is under the blue pot.\n")
+    shell = make()
+    said(shell, f"/attach {tmp_path / 'a.txt'}")
+    said(shell, "/pin where is the key?")
+    for _ in range(2):
+        assert "blue pot" in "\n".join(said(shell, "/retry"))
+        question = shell.chat.context.last_question
+        assert question is not None
+        assert (question.pinned, [name for name, _ in question.evidence]) == (True, ["a.txt"])
+    assert not shell.chat.attached
+
+
+def test_undo_gives_the_line_and_the_attached_files_back(make: Make, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("The key is under the blue pot.\n")
+    shell = make()
+    said(shell, f"/attach {tmp_path / 'a.txt'}")
+    said(shell, "/pin where is the key?")
+    shell.turn("and the lock?")
+    assert run_command(shell, "/undo").restore == "and the lock?"
+    assert run_command(shell, "/undo").restore == "/pin where is the key?"
+    assert [name for name, _ in shell.chat.attached] == ["a.txt"]
+
+
+def test_edit_keeps_the_pin(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("terminal.editor.edit_text", lambda text: text + "!")
+    shell = make()
+    said(shell, "/pin the boat leaves at 7")
+    assert run_command(shell, "/edit").restore == "/pin the boat leaves at 7!"
+    assert shell.chat.context.turn_count == 0
+
+
+def test_undo_counts_in_grammatical_english(make: Make) -> None:
+    shell = make()
+    shell.turn("one")
+    shell.turn("two")
+    assert said(shell, "/undo") == ["Took back the last turn; 1 is left."]
+
+
+# ---- files ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no device files")
+@pytest.mark.parametrize("name", ["/attach", "/import"])
+def test_what_never_ends_is_not_read(make: Make, tmp_path: Path, name: str) -> None:
+    shell = make()
+    os.mkfifo(tmp_path / "pipe")
+    for path in ("/dev/zero", tmp_path / "pipe"):
+        assert "is a device or a pipe, not a file." in " ".join(said(shell, f"{name} {path}"))
+
+
+@pytest.mark.parametrize("name", ["/export", "/import"])
+def test_a_file_must_be_named(make: Make, name: str) -> None:
+    shell = make()
+    shell.turn("hello")
+    assert said(shell, name)[0] == "error: There is no file name."
+
+
+# ---- settings ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words", ["255", "10000001", "8000 0", "8000 10001", "1e3", "-5", "8 8 8", "9" * 5000]
+)
+def test_a_budget_has_the_bounds_of_its_setting(make: Make, words: str) -> None:
+    shell = make()
+    assert said(shell, f"/budget {words}")[0].startswith("error:")
+    assert (shell.chat.context.token_budget, shell.chat.context.keep_recent_turns) == (8000, 10)
+
+
+def test_a_budget_is_set_with_its_turns(make: Make) -> None:
+    shell = make()
+    said(shell, "/budget 1,200 3")
+    assert (shell.chat.context.token_budget, shell.chat.context.keep_recent_turns) == (1200, 3)

@@ -29,6 +29,8 @@ BUDGET = 8000
 MODEL = "gpt-4o-mini"
 MEASURED = 200
 """Turns at the end of each conversation whose times are taken."""
+PATIENCE = 15.0
+"""Seconds after which no further turn of one who is slow is measured."""
 
 Turn = list[Message]
 Play = Callable[[Turn], list[Message]]
@@ -80,7 +82,7 @@ def floor(payloads: Sequence[list[Message]]) -> Play:
     return play
 
 
-def langchain(counted: str) -> Play:
+def langchain(counted: str, earlier: Sequence[Turn]) -> Play:
     """LangChain's `trim_messages` over the growing list, with an exact or its approximate counter."""
     from langchain_core.messages import convert_to_messages
     from langchain_core.messages.utils import count_tokens_approximately, trim_messages
@@ -90,7 +92,8 @@ def langchain(counted: str) -> Play:
     def exact(messages: list[Any]) -> int:
         return sum(3 + counter.text(str(message.content)) for message in messages)
 
-    log: list[Any] = convert_to_messages([{"role": "system", "content": "Be brief."}])
+    said = [message for turn in earlier for message in turn]
+    log: list[Any] = convert_to_messages([{"role": "system", "content": "Be brief."}, *said])
 
     def play(turn: Turn) -> list[Any]:
         log.extend(convert_to_messages(turn[:1]))
@@ -108,7 +111,7 @@ def langchain(counted: str) -> Play:
     return play
 
 
-def llama_index() -> Play:
+def llama_index(earlier: Sequence[Turn]) -> Play:
     """LlamaIndex's `ChatMemoryBuffer` with an exact tokenizer."""
     from llama_index.core.llms import ChatMessage
     from llama_index.core.memory import ChatMemoryBuffer
@@ -118,20 +121,26 @@ def llama_index() -> Play:
         token_limit=BUDGET, tokenizer_fn=lambda text: [0] * counter.text(text)
     )
 
+    def put(message: Message) -> None:
+        extra = {"tool_calls": message["tool_calls"]} if "tool_calls" in message else {}
+        memory.put(
+            ChatMessage(role=message["role"], content=message["content"] or "", additional_kwargs=extra)
+        )
+
     def play(turn: Turn) -> list[Any]:
-        memory.put(ChatMessage(role="user", content=turn[0]["content"]))
-        payload = memory.get()
+        put(turn[0])
+        payload: list[Any] = memory.get()
         for message in turn[1:]:
-            extra = {"tool_calls": message["tool_calls"]} if "tool_calls" in message else {}
-            memory.put(
-                ChatMessage(role=message["role"], content=message["content"] or "", additional_kwargs=extra)
-            )
+            put(message)
         return payload
 
+    for turn in earlier:
+        for message in turn:
+            put(message)
     return play
 
 
-def openai_agents() -> Play:
+def openai_agents(earlier: Sequence[Turn]) -> Play:
     """The openai-agents package's SQLite session, which keeps everything and trims nothing."""
     import asyncio
 
@@ -139,6 +148,7 @@ def openai_agents() -> Play:
 
     session = SQLiteSession("bench")
     loop = asyncio.new_event_loop()
+    loop.run_until_complete(session.add_items([message for turn in earlier for message in turn]))
 
     def play(turn: Turn) -> list[Any]:
         loop.run_until_complete(session.add_items(turn[:1]))
@@ -149,9 +159,9 @@ def openai_agents() -> Play:
     return play
 
 
-PEERS: dict[str, Callable[[], Play]] = {
-    "LangChain trim_messages, exact": lambda: langchain("exact"),
-    "LangChain trim_messages, approximate": lambda: langchain("approximate"),
+PEERS: dict[str, Callable[[Sequence[Turn]], Play]] = {
+    "LangChain trim_messages, exact": lambda earlier: langchain("exact", earlier),
+    "LangChain trim_messages, approximate": lambda earlier: langchain("approximate", earlier),
     "LlamaIndex ChatMemoryBuffer": llama_index,
     "openai-agents SQLiteSession (trims nothing)": openai_agents,
 }
@@ -159,11 +169,14 @@ PEERS: dict[str, Callable[[], Play]] = {
 
 def median_time(play: Play, conversation: Sequence[Turn]) -> tuple[float, float]:
     """Return the median and the 90th percentile of a turn's time, in microseconds, over the last turns."""
-    times = []
+    times: list[float] = []
+    end = time.perf_counter() + PATIENCE
     for turn in conversation[-MEASURED:]:
         start = time.perf_counter()
         play(turn)
         times.append(1e6 * (time.perf_counter() - start))
+        if start > end:
+            break
     return statistics.median(times), sorted(times)[int(0.9 * len(times))]
 
 
@@ -175,16 +188,6 @@ def recorded(play: Play, payloads: list[list[Message]]) -> Play:
         return payloads[-1]
 
     return played
-
-
-def warmed(play: Play, conversation: Sequence[Turn], limit: float) -> bool:
-    """Play all but the last turns; give up after `limit` seconds."""
-    end = time.perf_counter() + limit
-    for turn in conversation[:-MEASURED]:
-        play(turn)
-        if time.perf_counter() > end:
-            return False
-    return True
 
 
 def memory_of(count: int) -> float:
@@ -209,14 +212,15 @@ def memory_of(count: int) -> float:
     return peak / 1e6
 
 
-def results(sizes: Sequence[int] = (100, 1000, 10_000), patience: float = 120.0) -> dict[str, Any]:
-    """Measure; peers that are not installed, or would take longer than `patience` seconds, are left out."""
+def results(sizes: Sequence[int] = (100, 1000, 10_000)) -> dict[str, Any]:
+    """Measure; peers that are not installed are left out."""
     rows = []
     for tools in (False, True):
         for size in sizes:
             conversation = list(turns(size + MEASURED, tools=tools))
             play = ours()
-            warmed(play, conversation, patience)
+            for turn in conversation[:-MEASURED]:
+                play(turn)
             payloads: list[list[Message]] = []
             mine, spread = median_time(recorded(play, payloads), conversation)
             base, _ = median_time(floor(payloads), conversation)
@@ -227,10 +231,10 @@ def results(sizes: Sequence[int] = (100, 1000, 10_000), patience: float = 120.0)
                 if tools:
                     continue
                 try:
-                    peer = make()
+                    peer = make(conversation[:-MEASURED])
                 except ImportError:
                     continue
-                took = median_time(peer, conversation)[0] if warmed(peer, conversation, patience) else None
+                took = median_time(peer, conversation)[0]
                 rows.append({"who": name, "us": took, "p90": None, **common})
     return {"rows": rows, "memory_mb": memory_of(max(sizes))}
 

@@ -543,7 +543,7 @@ def test_importing_it_loads_nothing_heavy_and_does_nothing() -> None:
     heavy = {
         "openai",
         "tiktoken",
-        "rich",
+        "markdown_it",
         "prompt_toolkit",
         "pydantic",
         "dotenv",

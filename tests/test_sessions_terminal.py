@@ -121,7 +121,7 @@ def test_a_one_shot_question_is_a_session_and_can_be_continued(run: Any, home: P
     assert [info.turns for info in sessions(home)] == [2, 2]
     listed = run("--sessions")
     assert listed.returncode == 0
-    assert [line.split()[0] for line in listed.stderr.splitlines()[2:]] == [first.id, second.id]
+    assert [line.split()[0] for line in listed.stdout.splitlines()[2:]] == [first.id, second.id]
 
 
 def test_a_session_that_is_not_there_is_one_line(run: Any, home: Path) -> None:

@@ -284,8 +284,12 @@ class Chat:
         scratch = ContextManager(instructions, SUMMARY_INPUT + SUMMARY_FRAME, model)
         scratch.append_user(text)
         brain = self._new_brain(model, settings.summary_timeout)
-        # Twice the cap: a model that reasons spends tokens before it writes, and what is too long is refused.
-        return brain.chat(scratch.build_for_llm(), max_tokens=2 * max_tokens).text
+        try:
+            # Twice the cap: a model that reasons spends tokens before it writes; what is too long is refused.
+            return brain.chat(scratch.build_for_llm(), max_tokens=2 * max_tokens).text
+        finally:
+            if isinstance(brain, Brain):
+                brain.close()
 
     def summarizer(self) -> RollingSummary:
         """What writes a summary for the person; a compactor of their own is not asked for that."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from brain import BrainError
 from config import load_settings
 from terminal.commands import all_commands, run_command
 from terminal.screen import Look, Screen
@@ -220,3 +221,26 @@ def test_a_budget_is_set_with_its_turns(make: Make) -> None:
     shell = make()
     said(shell, "/budget 1,200 3")
     assert (shell.chat.context.token_budget, shell.chat.context.keep_recent_turns) == (1200, 3)
+
+
+# ---- beside the conversation ------------------------------------------------------------------------------
+
+
+def test_a_request_apart_leaves_no_connection_open(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[str] = []
+
+    class Failing:
+        def __init__(self, *, model: str, **settings: object) -> None:
+            self.model = model
+
+        def chat(self, *_: object, **__: object) -> None:
+            raise BrainError("server", "The server failed.")
+
+        def close(self) -> None:
+            closed.append(self.model)
+
+    monkeypatch.setattr("wiring.Brain", Failing)
+    shell = make(base_url="http://127.0.0.1:9/v1", summary_model="small")
+    with pytest.raises(BrainError):
+        shell.chat.ask_apart("Sum it up.", "much text", 10)
+    assert closed == ["small"]

@@ -28,8 +28,18 @@ CURSOR_ASKED, CURSOR_ANSWER = re.escape("\x1b[6n"), "\x1b[1;1R"
 PROMPT = r"(?<!\[)>"  # not that of an escape sequence
 
 
-def seconds_until(command: list[str], mark: str, environ: dict[str, str]) -> float:
-    """Return the seconds from the start of a program until what it shows matches `mark`."""
+def peak_megabytes(pid: int) -> float:
+    """Return the most memory that a running process has had, 0 where /proc does not say (Linux does)."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    except OSError:
+        return 0.0
+    found = re.search(r"VmHWM:\s+(\d+) kB", status)
+    return int(found[1]) / 1000 if found else 0.0
+
+
+def until(command: list[str], mark: str, environ: dict[str, str]) -> tuple[float, float]:
+    """Return seconds, and megabytes, from the start of a program until what it shows matches `mark`."""
     start = time.perf_counter()
     child = pexpect.spawn(
         command[0], command[1:], env=environ, cwd=str(PROJECT), encoding="utf-8", timeout=60
@@ -38,7 +48,7 @@ def seconds_until(command: list[str], mark: str, environ: dict[str, str]) -> flo
     try:
         while child.expect([CURSOR_ASKED, mark]) == 0:
             child.send(CURSOR_ANSWER)  # a terminal that is asked where its cursor is
-        return time.perf_counter() - start
+        return time.perf_counter() - start, peak_megabytes(child.pid)
     finally:
         child.close(force=True)
 
@@ -64,17 +74,20 @@ def results() -> dict[str, Any]:
         if peer.exists() or shutil.which("llm"):
             programs["llm chat"] = ([str(peer) if peer.exists() else "llm", "chat"], PROMPT)
         times: dict[str, list[float]] = {name: [] for name in programs}
+        memory: dict[str, float] = {}
         for number in range(ROUNDS + 1):
             for name, (command, mark) in programs.items():
-                took = seconds_until(command, mark, environ)
+                took, memory[name] = until(command, mark, environ)
                 if number:  # the first round warms the disk
                     times[name].append(took)
-        reply = [seconds_until([python, "main.py", "hello"], "stand-in", environ) for _ in range(ROUNDS)]
+        reply = [until([python, "main.py", "hello"], "stand-in", environ) for _ in range(ROUNDS)]
     pairs = zip(times["mini-agent"], times["bare prompt-toolkit prompt"], strict=True)
     return {
         "prompt": {name: statistics.median(values) for name, values in times.items()},
         "ratio": statistics.median(mine / bare for mine, bare in pairs),
-        "first_character": statistics.median(reply),
+        "megabytes": memory,
+        "first_character": statistics.median(seconds for seconds, _ in reply),
+        "reply_megabytes": statistics.median(size for _, size in reply),
     }
 
 

@@ -105,12 +105,16 @@ def recall_section() -> str:
 def start_section() -> str:
     """How long a start takes."""
     found = bench_start.results()
-    rows = [[name, f"{seconds:.2f}"] for name, seconds in found["prompt"].items()]
+    rows = [
+        [name, f"{seconds:.2f}", f"{found['megabytes'][name]:.0f}"]
+        for name, seconds in found["prompt"].items()
+    ]
     return (
         "### How long a start takes\n\n"
-        + table(["until the prompt is there", "seconds, median"], rows)
+        + table(["until the prompt is there", "seconds, median", "MB, peak"], rows)
         + f"\n\nThat is {found['ratio']:.2f} times the bare one. An answer of the stand-in, from a shell, "
-        f"shows its first character after {found['first_character']:.2f} s."
+        f"shows its first character after {found['first_character']:.2f} s, "
+        f"with the vocabulary in {found['reply_megabytes']:.0f} MB."
     )
 
 

@@ -54,6 +54,24 @@ SESSIONS: dict[str, tuple[list[str], list[str]]] = {
             "when does the boat leave?",
         ],
     ),
+    "forgotten": (
+        ["--context-token-budget", "600", "--no-tools"],
+        [
+            "my name is Ada, and the boat leaves at 7:40",
+            "write a story of 6 paragraphs",
+            "write a story of 5 paragraphs",
+            "when does the boat leave?",
+        ],
+    ),
+    "fact": (
+        ["--context-token-budget", "600", "--no-tools"],
+        [
+            "/remember boat leaves = 7:40",
+            "write a story of 6 paragraphs",
+            "write a story of 5 paragraphs",
+            "when does the boat leave?",
+        ],
+    ),
 }
 """By name: arguments, and the lines that are typed."""
 

@@ -289,7 +289,7 @@ def test_16_an_echoing_summarizer_never_passes_its_cap() -> None:
 
 
 def test_17_the_previous_summary_is_an_input_of_its_own() -> None:
-    """A brief that is only one of the dropped messages is the first thing to fall out of a bounded request."""
+    """A brief that is only one of the dropped messages is the first to fall out of a bounded request."""
     summarizer = Summarizer(lambda previous, dropped, cap: previous or "token ZK-9")
     ctx = context(2000, summarizer=summarizer)
     while len(summarizer.requests) < 2:
@@ -341,7 +341,7 @@ def test_20_the_cut_moves_in_steps() -> None:
     """kern-ai#295: between cuts a payload only grows at its end, so prompt caches keep hitting."""
     ctx = context(8000, keep_recent_turns=10)
     previous: list[dict[str, Any]] = []
-    for number in range(100):
+    for _ in range(100):
         ctx.append_user(words(52, "u"))
         compactions = ctx.compact_count
         payload = ctx.build_for_llm()

@@ -22,7 +22,7 @@ ANEW := yes
 endif
 endif
 
-.PHONY: help chat chat-local test acceptance acceptance-local mutants bench lint clean
+.PHONY: help chat chat-local test acceptance acceptance-local mutants bench chaos lint clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-17s %s\n", $$1, $$2 }' Makefile
@@ -66,13 +66,19 @@ bench: ## measure every figure of the README (about ten minutes)
 	@.venv-bench/bin/python benchmarks/run.py
 	@.venv-bench/bin/python docs/readme.py
 
+# llmock needs Python 3.12 or newer, and has an environment of its own.
+chaos: $(TEST) ## play faults of an independent server, and print its verdict; PYTHON312=... names a Python 3.12
+	@test -e .venv-chaos/bin/llmock || { rm -rf .venv-chaos && $(or $(PYTHON312),python3.12) -m venv .venv-chaos && \
+	  .venv-chaos/bin/python -m pip install --quiet --no-input --disable-pip-version-check 'llmock>=0.2,<1'; }
+	@.venv/bin/python tests/chaos.py .venv-chaos/bin/llmock
+
 lint: $(TEST) ## check style and types
 	@.venv/bin/python -m ruff check .
 	@.venv/bin/python -m ruff format --check .
 	@.venv/bin/python -m mypy
 
 clean: ## remove what can be made again; .env and your conversations stay
-	@rm -rf .venv .venv-bench .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf .venv .venv-bench .venv-chaos .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(RUN):

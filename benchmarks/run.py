@@ -46,7 +46,7 @@ def turn_section() -> str:
     found = bench_turn.results()
     rows = []
     for row in found["rows"]:
-        cost = "gave up" if row["us"] is None else f"{row['us']:,.0f}"
+        cost = "not measurable" if row["us"] is None else f"{row['us']:,.0f}"
         ratio = "" if row["us"] is None else f"{row['us'] / row['floor']:,.1f}"
         rows.append([row["who"], row["kind"], f"{row['turns']:,}", cost, f"{row['floor']:.0f}", ratio])
     return (

@@ -41,6 +41,8 @@ class Meter:
     @property
     def word(self) -> str:
         """The level in words."""
+        if self.percent >= 100:
+            return " over: compacts next"
         return (
             " nearly full" if self.percent >= NEARLY_FULL else " filling" if self.percent >= FILLING else ""
         )

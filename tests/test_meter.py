@@ -36,6 +36,7 @@ def test_the_meter_says() -> None:
         (5600, "yellow", "filling", "!"),
         (7200, "red", "nearly full", "!!"),
         (7999, "red", "nearly full", "!!"),
+        (8000, "red", "over: compacts next", "!!"),
     ],
 )
 def test_color_never_says_it_alone(tokens: int, style: str, word: str, sign: str) -> None:

@@ -222,7 +222,6 @@ class ContextManager:
         if self._history is not None:
             self._history.append(turn.number, entry.message)
         turn.steps[-1].place(entry)
-        self._built = None
 
     def rollback_last_user(self) -> str | None:
         """Take the whole last turn back, answered or not, and everything that it brought about.

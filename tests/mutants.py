@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 PROJECT = Path(__file__).parent.parent
-TESTS = ["tests/test_cases.py", "tests/test_context.py", "tests/test_context_machine.py"]
+TESTS = ["tests/test_cases.py", "tests/test_context.py", "tests/test_context_machine.py"]  # quickest first
 
 
 class Mutant(NamedTuple):
@@ -65,10 +65,10 @@ MUTANTS = [
     Mutant("undo keeps the view", "context.py", "        self._projection.restore(number)\n", ""),
     Mutant("a summarizer may touch the context", "context.py", "        self._summarizing = True\n", ""),
     Mutant(
-        "usage of an older payload teaches",
+        "usage of a payload with other settings teaches",
         "context.py",
-        "        turn.steps[-1].place(entry)\n        self._built = None\n",
-        "        turn.steps[-1].place(entry)\n",
+        "            self._resend_reasoning()\n        self._built = None\n",
+        "            self._resend_reasoning()\n",
     ),
     Mutant(
         "the correction is not bounded",
@@ -183,10 +183,10 @@ MUTANTS = [
         "list(range(len(sizes)))",
     ),
     Mutant(
-        "a cut ends with its turn",
+        "the steps of a pinned turn come back",
         "cutting.py",
         "if number >= first or number in view.pins)",
-        "if number > first or number in view.pins)",
+        "if number >= first)",
     ),
     Mutant(
         "shortened text has no marker",

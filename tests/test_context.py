@@ -11,9 +11,12 @@ import pytest
 from conversation import MODEL, call, problems, step, turn, words
 
 from context import ContextError, ContextManager, ContextOverflow
+from cutting import shares_of
 from history import ChatHistory
 from memory import SUMMARY_HEADING, Fact, FactStore
-from tokens import count_payload
+from summarizing import check_summary
+from tokens import count_payload, counter_for
+from view import corrected
 
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
 
@@ -572,3 +575,95 @@ def test_transcript_tells_everything_whether_or_not_it_is_sent(tmp_path: Path) -
         assert ctx.compact_count
         told = [message["content"].split()[0] for message in ctx.transcript()]
         assert told == [f"{who}{number}" for number in range(20) for who in "UA"]
+
+
+# What seeded faults showed to be untested (tests/mutants.py)
+
+
+def test_usage_of_a_payload_with_other_settings_teaches_nothing() -> None:
+    ctx = context()
+    ctx.append_user("U")
+    ctx.build_for_llm()
+    ctx.configure(tools=[TOOL] * 20)
+    ctx.append_assistant("A", usage={"prompt_tokens": 900})
+    assert ctx.correction == 1.0
+
+
+@pytest.mark.parametrize("keep", [1, 3])
+def test_a_compaction_keeps_so_many_turns(keep: int) -> None:
+    ctx = context(keep_recent_turns=keep)
+    for number in range(6):
+        turn(ctx, f"U{number}", "A")
+    ctx.build_for_llm(compact=True)
+    assert [message["content"] for message in ctx.messages[::2]] == [f"U{n}" for n in range(6 - keep, 6)]
+    assert ctx.compactions[-1].kept_turns == keep
+
+
+def test_a_summary_finds_its_room_below_the_mark() -> None:
+    """Otherwise the next turns would compact again at once."""
+    ctx = context(1000, summarizer=lambda *_, max_tokens: words(190))
+    while not ctx.summary:
+        turn(ctx, words(12), words(12))
+    heading = 40
+    assert ctx.compactions[0].after <= 750 + heading
+
+
+def test_the_steps_of_an_old_pinned_turn_go_and_stay_away() -> None:
+    ctx = context(400)
+    ctx.append_user("PIN", pinned=True)
+    step(ctx, "c")
+    ctx.append_assistant("A")
+    for count in (1, 2, 3):
+        while ctx.compact_count < count:
+            turn(ctx, words(30), "A")
+        assert [message["content"] for message in ctx.build_for_llm()[1:3]] == ["PIN", "A"]
+
+
+def test_only_as_many_steps_go_as_must() -> None:
+    ctx = context(600)
+    ctx.append_user("U")
+    number = 0
+    while not ctx.compact_count:
+        step(ctx, f"c{number}", result=words(40))
+        ctx.build_for_llm()
+        number += 1
+    kept = sum(message["role"] == "tool" for message in ctx.messages)
+    assert 3 <= kept < number
+    assert 600 * 0.5 < ctx.token_count <= 600 * 0.75
+
+
+@pytest.mark.parametrize(
+    ("sizes", "room", "shares"),
+    [
+        ([1000, 10], 500, [490, 10]),
+        ([10, 1000], 500, [10, 490]),
+        ([300, 300], 500, [250, 250]),
+        ([5], 0, [0]),
+    ],
+)
+def test_small_texts_stay_whole_and_large_ones_share_the_rest(
+    sizes: list[int], room: int, shares: list[int]
+) -> None:
+    assert shares_of(sizes, room) == shares
+
+
+@pytest.mark.parametrize(
+    ("tokens", "ratio", "expected"), [(10, 1.0, 10), (10, 1.01, 11), (3, 0.5, 2), (100, 1.4, 140)]
+)
+def test_a_corrected_count_errs_upward(tokens: int, ratio: float, expected: int) -> None:
+    assert corrected(tokens, ratio) == expected
+
+
+def test_what_is_owed_is_bounded() -> None:
+    """A summarizer that always fails must not make the debt, and with it the stored view, grow for ever."""
+    ctx = context(600, summarizer=lambda *_, max_tokens: "")
+    for number in range(120):
+        turn(ctx, f"{number} {words(40)}", words(30))
+    assert sum(span.tokens for span in ctx._view.owed) <= 600
+
+
+def test_a_summary_longer_than_what_it_replaces_is_refused() -> None:
+    counter = counter_for(MODEL)
+    text, fault = check_summary(words(30), None, 20, 100, counter)
+    assert (text, "replaces only 20" in fault) == ("", True)
+    assert check_summary(words(30), words(15), 20, 100, counter) == (words(30), "")

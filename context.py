@@ -173,7 +173,7 @@ class ContextManager:
             ContextError: no open question, results are missing, nothing was said, or a call is malformed.
         """
         self._refuse_while_summarizing()
-        turn = self._open_turn("append_user")
+        turn = self._open_turn()
         self._refuse_while_pending(turn)
         text = clean_text(text or "")
         calls = check_calls(tool_calls) if tool_calls else []
@@ -205,7 +205,7 @@ class ContextManager:
             ContextError: no call with this id is waiting, in this step, for a result.
         """
         self._refuse_while_summarizing()
-        turn = self._open_turn("append_user")
+        turn = self._open_turn()
         if isinstance(tool_call_id, str):
             tool_call_id = clean_text(tool_call_id)  # as the id of the call was
         pending = turn.pending()
@@ -466,10 +466,10 @@ class ContextManager:
                 f"Results are missing for {', '.join(pending)}: call append_tool_result for each."
             )
 
-    def _open_turn(self, instead: str) -> Turn:
+    def _open_turn(self) -> Turn:
         turn = self._log.live()
         if turn is None:
-            raise ContextError(f"There is no open question: call {instead} first.")
+            raise ContextError("There is no open question: call append_user first.")
         return turn
 
     # Making turns

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -221,7 +221,3 @@ class Shell:
         from terminal.commands import complete
 
         return complete(self, line)
-
-
-Show = Callable[[Shell, str], Answer | None]
-"""A command: it gets the shell and the text after its name, and may answer with what comes next."""

@@ -39,8 +39,8 @@ MUTANTS = [
     Mutant(
         "an answer is accepted while results are missing",
         "context.py",
-        'turn = self._open_turn("append_user")\n        self._refuse_while_pending(turn)\n',
-        'turn = self._open_turn("append_user")\n',
+        "turn = self._open_turn()\n        self._refuse_while_pending(turn)\n",
+        "turn = self._open_turn()\n",
     ),
     Mutant(
         "a build is accepted while results are missing",

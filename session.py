@@ -347,10 +347,13 @@ def title_of(conn: sqlite3.Connection, number: int) -> str:
 
 def to_columns(message: Mapping[str, Any]) -> tuple[str | None, str | None]:
     """Content and everything else as they are stored; a content that is no text is in the latter."""
-    rest = {key: value for key, value in message.items() if key != "role"}
-    content = rest.pop("content") if isinstance(rest.get("content"), str) else None
-    extra = encodable(_to_json(rest)) if rest else None
-    return (None if content is None else encodable(content)), extra
+    content = message.get("content")
+    apart = ("role", "content") if isinstance(content, str) else ("role",)
+    rest = {key: value for key, value in message.items() if key not in apart}
+    return (
+        encodable(content) if isinstance(content, str) else None,
+        encodable(_to_json(rest)) if rest else None,
+    )
 
 
 def from_columns(role: object, content: object, extra: object) -> Message | None:

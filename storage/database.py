@@ -17,13 +17,21 @@ from pathlib import Path
 from typing import TypeVar
 
 from storage import repair, schema
-from storage.errors import AWAY, BUSY_SECONDS, HistoryError, code, sentences
+from storage.errors import AWAY, BUSY_SECONDS, HistoryError, Sentences, code
 from storage.locks import FileLock
 
 T = TypeVar("T")
 
-CHECKPOINT_ROWS = 1000
-"""Rows written between two foldings of the write-ahead file into the database; they make about 4 MB of it."""
+CHECKPOINT_ROWS = 400
+"""Rows written between two foldings of the write-ahead file into the database.
+
+A row with its index entries takes about 2.5 pages, so these make about 4 MB of the file, SQLite's own
+measure (`wal_autocheckpoint`, 1,000 pages). That is well under JOURNAL_BYTES: a write-ahead file that is cut
+back after each folding has to grow anew, and a commit that grows a file costs more than one that writes
+over it.
+"""
+JOURNAL_BYTES = 8 << 20
+"""Size that the write-ahead file is cut back to once a burst of long messages has made it larger."""
 
 
 class Database:
@@ -51,11 +59,12 @@ class Database:
         self._synchronous = synchronous
         self._notices = notices
         self._mutex = threading.RLock()
+        self._sentences = Sentences(path)
         self._conn: sqlite3.Connection | None = None
         self._checkpoint_at = CHECKPOINT_ROWS
         self._in_use = FileLock(Path(f"{path}.lock"))
         try:
-            with sentences(path):
+            with self._sentences:
                 path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 if self._in_use.exclusive():
                     self._put_in_order()
@@ -130,7 +139,7 @@ class Database:
 
     def _guarded(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work`; on damage rebuild the file and run it once more; put every error into a sentence."""
-        with self._mutex, sentences(self.path):
+        with self._mutex, self._sentences:
             try:
                 return work(self._connection())
             except sqlite3.DatabaseError as error:
@@ -159,8 +168,11 @@ class Database:
         damage the file in a rare race ("The WAL-Reset Bug"); FULL takes the write lock first. A checkpoint
         that fails costs nothing: what was written is safe where it is, and a later one tries again.
         """
+        conn = self._conn
+        if conn is None or conn.total_changes < self._checkpoint_at:
+            return
         with self._mutex, contextlib.suppress(sqlite3.Error):
-            if self._conn is None or self._conn.total_changes < self._checkpoint_at:
+            if self._conn is None:
                 return
             self._checkpoint_at = self._conn.total_changes + CHECKPOINT_ROWS
             self._conn.execute("PRAGMA busy_timeout = 1000")
@@ -183,7 +195,7 @@ class Database:
         conn.execute("PRAGMA fullfsync = ON")  # macOS: fsync alone does not reach the disk
         conn.execute("PRAGMA secure_delete = ON")
         conn.execute("PRAGMA wal_autocheckpoint = 0")  # see _checkpoint_when_due
-        conn.execute("PRAGMA journal_size_limit = 8388608")  # the write-ahead file shrinks again to 8 MB
+        conn.execute(f"PRAGMA journal_size_limit = {JOURNAL_BYTES}")
         self._checkpoint_at = CHECKPOINT_ROWS
 
     def _put_in_order(self) -> None:

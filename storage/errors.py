@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
 
 BUSY_SECONDS = 15.0
@@ -24,17 +22,25 @@ def code(error: sqlite3.Error) -> int:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
-@contextlib.contextmanager
-def sentences(path: Path) -> Iterator[None]:
-    """Turn what SQLite and the operating system raise about this file into a HistoryError."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise HistoryError(_sentence(path, error)) from error
-    except OSError as error:
-        raise HistoryError(
-            f"The history {path} cannot be used ({error.strerror or error}): {ELSEWHERE}."
-        ) from error
+class Sentences:
+    """A `with` block that turns what SQLite and the operating system raise about a file into a HistoryError.
+
+    A class, and not a generator: it is entered for every message, and one object does for all of them.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, sqlite3.Error):
+            raise HistoryError(_sentence(self._path, error)) from error
+        if isinstance(error, OSError):
+            raise HistoryError(
+                f"The history {self._path} cannot be used ({error.strerror or error}): {ELSEWHERE}."
+            ) from error
 
 
 def _sentence(path: Path, error: sqlite3.Error) -> str:

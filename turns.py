@@ -246,14 +246,17 @@ def check_calls(tool_calls: Sequence[Mapping[str, Any]]) -> list[Message]:
     return checked
 
 
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)
+
+
+_STRICT = json.JSONDecoder(parse_constant=_refuse)
+
+
 def is_json_object(text: str) -> bool:
     """Tell whether the text is the JSON text (RFC 8259) of an object; NaN and Infinity are not JSON."""
-
-    def refuse(constant: str) -> None:
-        raise ValueError(constant)
-
     try:
-        return isinstance(json.loads(text, parse_constant=refuse), dict)
+        return isinstance(_STRICT.decode(text), dict)
     except (ValueError, RecursionError):
         return False
 

@@ -123,7 +123,9 @@ def measure_appends(folder: Path, count: int) -> dict[str, float]:
         loop.close()
     rates = {name: BATCH / statistics.median(values) for name, values in seconds.items()}
     whole = sum(seconds["bare"]) / sum(seconds["session"])
-    slow = {f"{name}_slow": BATCH / sorted(values)[int(0.9 * len(values))] for name, values in seconds.items()}
+    slow = {
+        f"{name}_slow": BATCH / sorted(values)[int(0.9 * len(values))] for name, values in seconds.items()
+    }
     return {**rates, **slow, "ratio": rates["session"] / rates["bare"], "whole_ratio": whole}
 
 

@@ -1,7 +1,8 @@
 """What one turn costs as a conversation grows: append the question, build, append the answer.
 
 The floor is what nobody can save: encoding the new text once, and copying the messages of the payload.
-Everything is measured in one run, in turn, so that a busy machine hurts all alike; only ratios count.
+Everything is measured in one run, one after the other; only ratios count. A turn with tools has two steps of
+two calls, and a payload is built for the question and, once, for the results.
 Peers run where their packages are installed (`requirements-bench.txt`).
 
 Run as `python benchmarks/bench_turn.py`.
@@ -9,18 +10,20 @@ Run as `python benchmarks/bench_turn.py`.
 
 from __future__ import annotations
 
+import asyncio
 import json
-import statistics
+import subprocess
 import sys
 import time
-import tracemalloc
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 sys.path[:0] = [str(Path(__file__).resolve().parent.parent), str(Path(__file__).resolve().parent)]
 
 from conversations import Message, turns  # noqa: E402 - found by the line above
+from spread import Spread  # noqa: E402
 
 from context import ContextManager  # noqa: E402
 from tokens import counter_for  # noqa: E402
@@ -58,9 +61,8 @@ def ours() -> Play:
 
 
 def floor(payloads: Sequence[list[Message]]) -> Play:
-    """Encode the new text once and copy a payload of the same length: what remains when all else is free."""
+    """Encode the new text once and copy the newest payload: what remains when all else is free."""
     counter = counter_for(MODEL)
-    number = iter(range(len(payloads)))
 
     def copied(message: Message) -> Message:
         copy = message.copy()
@@ -73,7 +75,7 @@ def floor(payloads: Sequence[list[Message]]) -> Play:
             counter.text(message.get("content") or "")
             for call in message.get("tool_calls", ()):
                 counter.text(call["function"]["arguments"])
-        payload = payloads[next(number)]
+        payload = payloads[-1]
         copies = [copied(message) for message in payload]
         if len(turn) > 2:
             copies = [copied(message) for message in payload]
@@ -90,14 +92,21 @@ def langchain(counted: str, earlier: Sequence[Turn]) -> Play:
     counter = counter_for(MODEL)
 
     def exact(messages: list[Any]) -> int:
-        return sum(3 + counter.text(str(message.content)) for message in messages)
+        return sum(
+            3
+            + counter.text(str(message.content))
+            + sum(counter.text(str(call["args"])) for call in calls(message))
+            for message in messages
+        )
+
+    def calls(message: Any) -> list[Any]:
+        return getattr(message, "tool_calls", [])
 
     said = [message for turn in earlier for message in turn]
     log: list[Any] = convert_to_messages([{"role": "system", "content": "Be brief."}, *said])
 
-    def play(turn: Turn) -> list[Any]:
-        log.extend(convert_to_messages(turn[:1]))
-        payload = trim_messages(
+    def trimmed() -> list[Any]:
+        return trim_messages(
             log,
             max_tokens=BUDGET,
             token_counter=exact if counted == "exact" else count_tokens_approximately,
@@ -105,7 +114,14 @@ def langchain(counted: str, earlier: Sequence[Turn]) -> Play:
             include_system=True,
             start_on="human",
         )
-        log.extend(convert_to_messages(turn[1:]))
+
+    def play(turn: Turn) -> list[Any]:
+        log.extend(convert_to_messages(turn[:1]))
+        payload = trimmed()
+        log.extend(convert_to_messages(turn[1:-1]))
+        if len(turn) > 2:
+            trimmed()
+        log.extend(convert_to_messages(turn[-1:]))
         return payload
 
     return play
@@ -122,7 +138,7 @@ def llama_index(earlier: Sequence[Turn]) -> Play:
     )
 
     def put(message: Message) -> None:
-        extra = {"tool_calls": message["tool_calls"]} if "tool_calls" in message else {}
+        extra = {name: message[name] for name in ("tool_calls", "tool_call_id") if name in message}
         memory.put(
             ChatMessage(role=message["role"], content=message["content"] or "", additional_kwargs=extra)
         )
@@ -130,8 +146,11 @@ def llama_index(earlier: Sequence[Turn]) -> Play:
     def play(turn: Turn) -> list[Any]:
         put(turn[0])
         payload: list[Any] = memory.get()
-        for message in turn[1:]:
+        for message in turn[1:-1]:
             put(message)
+        if len(turn) > 2:
+            memory.get()
+        put(turn[-1])
         return payload
 
     for turn in earlier:
@@ -142,8 +161,6 @@ def llama_index(earlier: Sequence[Turn]) -> Play:
 
 def openai_agents(earlier: Sequence[Turn]) -> Play:
     """The openai-agents package's SQLite session, which keeps everything and trims nothing."""
-    import asyncio
-
     from agents import SQLiteSession
 
     session = SQLiteSession("bench")
@@ -153,7 +170,10 @@ def openai_agents(earlier: Sequence[Turn]) -> Play:
     def play(turn: Turn) -> list[Any]:
         loop.run_until_complete(session.add_items(turn[:1]))
         payload = loop.run_until_complete(session.get_items())
-        loop.run_until_complete(session.add_items(turn[1:]))
+        if len(turn) > 2:
+            loop.run_until_complete(session.add_items(turn[1:-1]))
+            loop.run_until_complete(session.get_items())
+        loop.run_until_complete(session.add_items(turn[-1:]))
         return payload
 
     return play
@@ -171,17 +191,18 @@ LARGEST = {"LlamaIndex ChatMemoryBuffer": 100}
 that it leaves out."""
 
 
-def median_time(play: Play, conversation: Sequence[Turn]) -> tuple[float, float]:
-    """Return the median and the 90th percentile of a turn's time, in microseconds, over the last turns."""
-    times: list[float] = []
+def times(conversation: Sequence[Turn], *plays: Play) -> list[Spread]:
+    """Return what each takes for a turn, in microseconds, over the last turns; one after the other."""
+    taken: list[list[float]] = [[] for _ in plays]
     end = time.perf_counter() + PATIENCE
     for turn in conversation[-MEASURED:]:
-        start = time.perf_counter()
-        play(turn)
-        times.append(1e6 * (time.perf_counter() - start))
-        if start > end:
+        for play, values in zip(plays, taken, strict=True):
+            start = time.perf_counter()
+            play(turn)
+            values.append(1e6 * (time.perf_counter() - start))
+        if time.perf_counter() > end:
             break
-    return statistics.median(times), sorted(times)[int(0.9 * len(times))]
+    return [Spread.of(values) for values in taken]
 
 
 def recorded(play: Play, payloads: list[list[Message]]) -> Play:
@@ -194,26 +215,47 @@ def recorded(play: Play, payloads: list[list[Message]]) -> Play:
     return played
 
 
-def memory_of(count: int) -> float:
-    """Return the peak memory of a conversation with its history on disk, in MB above where it began."""
+def play_on_disk(count: int) -> None:
+    """Play a conversation with its history on disk; print the megabytes that the process grew by at its peak.
+
+    In a process of its own, and its whole memory, SQLite's and tiktoken's included, as Linux counts it
+    (https://man7.org/linux/man-pages/man5/proc_pid_status.5.html; writing 5 to clear_refs forgets the peak
+    that loading the vocabulary made).
+    """
     import tempfile
 
     from history import ChatHistory
 
-    conversation = list(turns(count, tools=False))
     counter_for(MODEL).text("loaded")
-    tracemalloc.start()
     with tempfile.TemporaryDirectory() as folder:
         history = ChatHistory(Path(folder) / "h.db", synchronous="NORMAL")
         ctx = ContextManager("Be brief.", BUDGET, MODEL, 1000, history=history.new_session())
-        for turn in conversation:
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+        before = kilobytes("VmRSS")
+        for turn in turns(count, tools=False):
             ctx.append_user(turn[0]["content"])
             ctx.build_for_llm()
             ctx.append_assistant(turn[-1]["content"])
-        peak = tracemalloc.get_traced_memory()[1]
+        peak = kilobytes("VmHWM")
         history.close()
-    tracemalloc.stop()
-    return peak / 1e6
+    print((peak - before) / 1024)
+
+
+def kilobytes(name: str) -> int:
+    """Return a figure of this process from /proc."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(status.split(f"{name}:")[1].split()[0])
+
+
+def memory_of(count: int) -> float | None:
+    """Return the megabytes that a program grows by over a conversation with its history on disk.
+
+    None where there is no /proc to ask (outside Linux).
+    """
+    if not Path("/proc/self/clear_refs").exists():
+        return None
+    command = [sys.executable, __file__, "--memory", str(count)]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 def results(sizes: Sequence[int] = (100, 1000, 10_000)) -> dict[str, Any]:
@@ -222,28 +264,27 @@ def results(sizes: Sequence[int] = (100, 1000, 10_000)) -> dict[str, Any]:
     for tools in (False, True):
         for size in sizes:
             conversation = list(turns(size + MEASURED, tools=tools))
+            earlier = conversation[:-MEASURED]
             play = ours()
-            for turn in conversation[:-MEASURED]:
+            for turn in earlier:
                 play(turn)
             payloads: list[list[Message]] = []
-            mine, spread = median_time(recorded(play, payloads), conversation)
-            base, _ = median_time(floor(payloads), conversation)
-            kind = "with tools" if tools else "chat"
-            common = {"kind": kind, "turns": size, "floor": base}
-            rows.append({"who": "mini-agent", "us": mine, "p90": spread, **common})
+            mine, base = times(conversation, recorded(play, payloads), floor(payloads))
+            common = {"kind": "with tools" if tools else "chat", "turns": size, "floor": base}
+            rows.append({"who": "mini-agent", "us": mine, **common})
             for name, make in PEERS.items():
-                if tools:
+                measurable = size <= LARGEST.get(name, size)
+                try:
+                    peer = make(earlier if measurable else [])
+                except ImportError:
                     continue
-                took = None
-                if size <= LARGEST.get(name, size):
-                    try:
-                        peer = make(conversation[:-MEASURED])
-                    except ImportError:
-                        continue
-                    took = median_time(peer, conversation)[0]
-                rows.append({"who": name, "us": took, "p90": None, **common})
+                took = times(conversation, peer)[0] if measurable else None
+                rows.append({"who": name, "us": took, **common})
     return {"rows": rows, "memory_mb": memory_of(max(sizes))}
 
 
 if __name__ == "__main__":
-    print(json.dumps(results(), indent=2))
+    if sys.argv[1:2] == ["--memory"]:
+        play_on_disk(int(sys.argv[2]))
+    else:
+        print(json.dumps(results(), indent=2, default=asdict))

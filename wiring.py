@@ -19,7 +19,6 @@ from config import Settings
 from context import ContextManager
 from history import ChatHistory, HistoryError, Hit, Session
 from memory import BaseMemoryCompactor, FactError, FactStore, RollingSummary, load_compactor
-from offline import OfflineBrain
 from plugins import PluginError
 from tokens import notice
 from tools import ToolFileError
@@ -118,6 +117,8 @@ class Chat:
     def _new_brain(self, model: str, timeout: float, pace: float = 0.0) -> ChatModel:
         settings = self.settings
         if settings.offline:
+            from offline import OfflineBrain  # its rules are many, and whoever has a server needs none
+
             return OfflineBrain(pace=pace)
         return Brain(
             api_key=settings.api_key or "",

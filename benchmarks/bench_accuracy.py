@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 from conversations import Message, turns  # noqa: E402 - found by the line above
+from spread import Spread  # noqa: E402
 
 from context import ContextManager  # noqa: E402
 from tokens import count_payload  # noqa: E402
@@ -22,30 +24,46 @@ from tokens import count_payload  # noqa: E402
 BILLS = HERE.parent / "tests" / "data" / "token_bills.json"
 MODEL = "gpt-4o-mini"
 BUDGET = 4000
+TURNS = 120
 
 
 def servers() -> dict[str, Callable[[list[Message]], int]]:
     """Return servers by how they count."""
     return {
         "another vocabulary (cl100k_base)": lambda payload: count_payload(payload, "gpt-4"),
+        "a token for every three bytes": lambda payload: sum(
+            8 + len(str(message["content"]).encode()) // 3 for message in payload
+        ),
         "1.3 times ours": lambda payload: round(1.3 * count_payload(payload, MODEL)),
         "20 more tokens a message": lambda payload: count_payload(payload, MODEL) + 20 * len(payload),
     }
 
 
-def against(count: Callable[[list[Message]], int]) -> dict[str, Any]:
-    """Hold a conversation with a server that counts so; return the errors of the estimate."""
+def errors(count: Callable[[list[Message]], int], *, learning: bool) -> tuple[list[float], int]:
+    """Hold a conversation with a server that counts so.
+
+    Returns:
+        The relative error of `ctx≈` at each request after the first (which teaches the rest when `learning`
+        is on), and how many of these payloads were over the budget as the server counts.
+    """
     ctx = ContextManager("Be brief.", BUDGET, MODEL, 1000)
-    errors, overflows = [], 0
-    for turn in turns(120, tools=False, seed=3):
+    found, overflows = [], 0
+    for number, turn in enumerate(turns(TURNS, tools=False, seed=3)):
         ctx.append_user(turn[0]["content"])
         payload = ctx.build_for_llm()
         billed = count(payload)
-        errors.append(abs(ctx.token_count - billed) / billed)
-        overflows += billed > BUDGET and len(errors) > 1
-        ctx.append_assistant(turn[-1]["content"], usage={"prompt_tokens": billed})
-    later = sorted(errors[1:])
-    return {"before": errors[0], "after": later[len(later) // 2], "overflows": overflows}
+        if number:
+            found.append(abs(ctx.token_count - billed) / billed)
+            overflows += billed > BUDGET
+        ctx.append_assistant(turn[-1]["content"], usage={"prompt_tokens": billed} if learning else None)
+    return found, overflows
+
+
+def against(count: Callable[[list[Message]], int]) -> dict[str, Any]:
+    """Return the errors of the estimate with and without learning from what the server bills."""
+    before, _ = errors(count, learning=False)
+    after, overflows = errors(count, learning=True)
+    return {"before": Spread.of(before), "first": after[0], "after": Spread.of(after), "overflows": overflows}
 
 
 def results() -> dict[str, Any]:
@@ -75,4 +93,4 @@ def results() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(results(), indent=2))
+    print(json.dumps(results(), indent=2, default=asdict))

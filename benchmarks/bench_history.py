@@ -11,20 +11,22 @@ import argparse
 import contextlib
 import json
 import sqlite3
-import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-from context import ContextManager
-from history import ChatHistory
-from tokens import counter_for
-from view import View
+from spread import Spread  # noqa: E402 - found by the line above
+
+from context import ContextManager  # noqa: E402
+from history import ChatHistory  # noqa: E402
+from tokens import counter_for  # noqa: E402
+from view import View  # noqa: E402
 
 TEXT = "A message of ordinary length, about as long as what a person types into a chat. " * 4
 QUESTION = {"role": "user", "content": TEXT}
@@ -104,11 +106,11 @@ def resume(path: Path, session_id: str) -> tuple[float, int]:
         return seconds, session.rows_read
 
 
-def measure_appends(folder: Path, count: int) -> dict[str, float]:
-    """Appends per second of both loops and their ratio, and the same over the whole time.
+def measure_appends(folder: Path, count: int) -> dict[str, Any]:
+    """Seconds an append takes in both loops, the ratio of their rates, and that over the whole time.
 
-    The first are medians over batches that take turns. A checkpoint, which both make about every thousand
-    pages, is in too few batches to show in them; in the whole time it is.
+    The first ratio is of medians over batches that take turns. A checkpoint, which both make about every
+    thousand pages, is in too few batches to show in them; in the whole time it is.
     """
     (folder / "bare").mkdir(parents=True)
     loops = {
@@ -121,12 +123,12 @@ def measure_appends(folder: Path, count: int) -> dict[str, float]:
             seconds[name].append(next(loop))
     for loop in loops.values():
         loop.close()
-    rates = {name: BATCH / statistics.median(values) for name, values in seconds.items()}
-    whole = sum(seconds["bare"]) / sum(seconds["session"])
-    slow = {
-        f"{name}_slow": BATCH / sorted(values)[int(0.9 * len(values))] for name, values in seconds.items()
+    spreads = {name: Spread.of([each / BATCH for each in values]) for name, values in seconds.items()}
+    return {
+        **spreads,
+        "ratio": spreads["bare"].median / spreads["session"].median,
+        "whole_ratio": sum(seconds["bare"]) / sum(seconds["session"]),
     }
-    return {**rates, **slow, "ratio": rates["session"] / rates["bare"], "whole_ratio": whole}
 
 
 def measure_size(folder: Path, count: int) -> dict[str, Any]:
@@ -137,22 +139,27 @@ def measure_size(folder: Path, count: int) -> dict[str, Any]:
     counter_for(MODEL).text("")  # the vocabulary is loaded once for each program, not for each session
     runs = [resume(path, session_id) for _ in range(5)]
     with ChatHistory(path) as history:
-        times = [time.perf_counter()]
-        for query in ("ordinary", "ordinary length"):  # the first one makes the index
-            history.search(query)
-            times.append(time.perf_counter())
+        first_search = timed(lambda: history.search("ordinary"))  # makes the index
+        searches = [timed(lambda: history.search("ordinary length")) for _ in range(5)]
     return {
         "messages": count,
         "megabytes": megabytes,
         "rows_read": runs[0][1],
-        "resume": statistics.median(seconds for seconds, _ in runs),
-        "first_search": times[1] - times[0],
-        "search": times[2] - times[1],
+        "resume": Spread.of([seconds for seconds, _ in runs]),
+        "first_search": first_search,
+        "search": Spread.of(searches),
     }
 
 
+def timed(work: Callable[[], object]) -> float:
+    """Seconds that this takes."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
 def results(folder: Path, *, count: int = 4000, sizes: Sequence[int] = SIZES) -> dict[str, Any]:
-    """Everything that is measured here. Times are seconds, `session` and `bare` appends per second."""
+    """Everything that is measured here. Times are seconds."""
     appends = measure_appends(folder, count)
     return {**appends, "sizes": [measure_size(folder, size) for size in sizes]}
 
@@ -165,16 +172,16 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         found = results(Path(name), count=options.count, sizes=options.sizes)
     print(
-        f"appends per second, {options.count} each, medians: "
-        f"bare SQLite {found['bare']:,.0f}, session {found['session']:,.0f}, "
+        f"an append of {options.count}: bare SQLite {found['bare'].shown(0, 1e6)} µs, "
+        f"session {found['session'].shown(0, 1e6)} µs, "
         f"ratio {found['ratio']:.2f} (at least 0.67), over the whole time {found['whole_ratio']:.2f}"
     )
     for size in found["sizes"]:
         print(
             f"{size['messages']:,} messages, {size['megabytes']:.1f} MB: "
-            f"resumed in {size['resume'] * 1000:.1f} ms from {size['rows_read']} rows; "
+            f"resumed in {size['resume'].shown(1, 1000)} ms from {size['rows_read']} rows; "
             f"first search {size['first_search']:.2f} s (makes the index), "
-            f"next {size['search'] * 1000:.0f} ms"
+            f"next {size['search'].shown(0, 1000)} ms"
         )
     return 0 if found["ratio"] >= 2 / 3 else 1
 

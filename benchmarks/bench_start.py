@@ -12,19 +12,25 @@ import json
 import os
 import re
 import shutil
-import statistics
 import sys
 import tempfile
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pexpect
 
 PROJECT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(PROJECT / "benchmarks"), str(PROJECT), str(PROJECT / "tests")]
+
+from server import Server, says  # noqa: E402 - found by the line above
+from spread import Spread  # noqa: E402
+
 ROUNDS = 9
 BARE = "from prompt_toolkit import PromptSession; PromptSession().prompt('> ')"
 CURSOR_ASKED, CURSOR_ANSWER = re.escape("\x1b[6n"), "\x1b[1;1R"
+ANSWER = "Pleased to meet you."
 PROMPT = r"(?<!\[)>"  # not that of an escape sequence
 
 
@@ -54,8 +60,16 @@ def until(command: list[str], mark: str, environ: dict[str, str]) -> tuple[float
 
 
 def results() -> dict[str, Any]:
-    """Return medians in seconds, and the ratio of our prompt to the bare one, pair by pair."""
-    with tempfile.TemporaryDirectory() as home:
+    """Return seconds and megabytes until the prompt and until a reply's first character, for each program.
+
+    A reply comes from the stand-in, or at once from a scripted server on this machine, so that what is
+    measured is the program. `ratio` is our prompt to the bare one, pair by pair.
+    """
+    python = sys.executable
+    ours = [python, "main.py"]
+    prompts = {"bare prompt-toolkit prompt": [python, "-c", BARE], "mini-agent": ours}
+    replies = {"mini-agent, the stand-in": [*ours, "hello"]}
+    with tempfile.TemporaryDirectory() as home, Server() as server:
         environ = {
             **os.environ,
             "TERM": "xterm-256color",
@@ -65,31 +79,38 @@ def results() -> dict[str, Any]:
             "OPENAI_API_KEY": "",
             "OPENAI_BASE_URL": "",
         }
-        python = sys.executable
-        programs = {
-            "bare prompt-toolkit prompt": ([python, "-c", BARE], PROMPT),
-            "mini-agent": ([python, "main.py"], PROMPT),
-        }
-        peer = Path(python).with_name("llm")
-        if peer.exists() or shutil.which("llm"):
-            programs["llm chat"] = ([str(peer) if peer.exists() else "llm", "chat"], PROMPT)
-        times: dict[str, list[float]] = {name: [] for name in programs}
-        memory: dict[str, float] = {}
-        for number in range(ROUNDS + 1):
-            for name, (command, mark) in programs.items():
-                took, memory[name] = until(command, mark, environ)
-                if number:  # the first round warms the disk
-                    times[name].append(took)
-        reply = [until([python, "main.py", "hello"], "stand-in", environ) for _ in range(ROUNDS)]
-    pairs = zip(times["mini-agent"], times["bare prompt-toolkit prompt"], strict=True)
+        replies["mini-agent, a server"] = [*ours, "--base-url", server.url, "hello"]
+        beside = Path(python).with_name("llm")
+        peer = str(beside) if beside.exists() else shutil.which("llm")
+        if peer is not None:
+            prompts["llm chat"] = [peer, "chat"]
+            replies["llm, the same server"] = [peer, "-m", "loopback", "--key", "none", "hello"]
+            model = {"model_id": "loopback", "model_name": "gpt-4o-mini", "api_base": server.url}
+            Path(home, "extra-openai-models.yaml").write_text(json.dumps([model]), encoding="utf-8")
+        server.play(*[says(ANSWER)] * (len(replies) * (ROUNDS + 1)))
+        seconds, megabytes = taken(prompts, PROMPT, environ)
+        reply_seconds, reply_megabytes = taken(replies, f"stand-in|{ANSWER}", environ)
+    pairs = zip(seconds["mini-agent"], seconds["bare prompt-toolkit prompt"], strict=True)
     return {
-        "prompt": {name: statistics.median(values) for name, values in times.items()},
-        "ratio": statistics.median(mine / bare for mine, bare in pairs),
-        "megabytes": memory,
-        "first_character": statistics.median(seconds for seconds, _ in reply),
-        "reply_megabytes": statistics.median(size for _, size in reply),
+        "prompt": {name: (Spread.of(values), megabytes[name]) for name, values in seconds.items()},
+        "reply": {name: (Spread.of(values), reply_megabytes[name]) for name, values in reply_seconds.items()},
+        "ratio": Spread.of([mine / bare for mine, bare in pairs]),
     }
 
 
+def taken(
+    programs: dict[str, list[str]], mark: str, environ: dict[str, str]
+) -> tuple[dict[str, list[float]], dict[str, float]]:
+    """Start each program in turn, round after round; return their seconds, and their megabytes at the end."""
+    seconds: dict[str, list[float]] = {name: [] for name in programs}
+    megabytes: dict[str, float] = {}
+    for number in range(ROUNDS + 1):
+        for name, command in programs.items():
+            took, megabytes[name] = until(command, mark, environ)
+            if number:  # the first round warms the disk
+                seconds[name].append(took)
+    return seconds, megabytes
+
+
 if __name__ == "__main__":
-    print(json.dumps(results(), indent=2))
+    print(json.dumps(results(), indent=2, default=asdict))

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import platform
+import sqlite3
 import sys
 import tempfile
 from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -24,6 +26,7 @@ import bench_turn  # noqa: E402
 import bench_validity  # noqa: E402
 
 RESULTS = HERE / "results.md"
+PEERS = ("langchain-core", "llama-index-core", "openai-agents", "llm", "prompt-toolkit", "tiktoken")
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -37,8 +40,19 @@ def machine() -> str:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     return (
         f"{os.cpu_count()} cores, {memory:.0f} GB, {platform.system()} {platform.machine()}, "
-        f"Python {platform.python_version()}"
+        f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}"
     )
+
+
+def packages() -> str:
+    """Name the versions of what it is measured beside, where it is installed."""
+    found = []
+    for name in PEERS:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            found.append(f"{name} not installed")
+    return ", ".join(found)
 
 
 def turn_section() -> str:
@@ -46,15 +60,23 @@ def turn_section() -> str:
     found = bench_turn.results()
     rows = []
     for row in found["rows"]:
-        cost = "not measurable" if row["us"] is None else f"{row['us']:,.0f}"
-        ratio = "" if row["us"] is None else f"{row['us'] / row['floor']:,.1f}"
-        rows.append([row["who"], row["kind"], f"{row['turns']:,}", cost, f"{row['floor']:.0f}", ratio])
+        took, floor = row["us"], row["floor"]
+        cost = "not measurable" if took is None else took.shown()
+        ratio = "" if took is None else f"{took.median / floor.median:,.1f}"
+        rows.append([row["who"], row["kind"], f"{row['turns']:,}", cost, floor.shown(), ratio])
+    grown = found["memory_mb"]
+    memory = (
+        ""
+        if grown is None
+        else (f"\n\nOver 10,000 turns, their history on disk included, the program grows by {grown:.0f} MB.")
+    )
     return (
         "### What a turn costs\n\n"
-        "Append the question, build, append the answer, at a budget of 8,000 tokens. The floor is encoding "
-        "the new text once and copying the payload.\n\n"
-        + table(["", "kind", "turns before", "µs, median", "floor, µs", "times the floor"], rows)
-        + f"\n\n10,000 turns with their history on disk take {found['memory_mb']:.0f} MB above the program."
+        "Append the question, build, append the answer, at a budget of 8,000 tokens; with tools there are "
+        "four calls with their results between, and a second build. The floor is encoding the new text once "
+        "and copying the payload.\n\n"
+        + table(["", "kind", "turns before", "µs a turn", "floor, µs", "times the floor"], rows)
+        + memory
     )
 
 
@@ -75,15 +97,30 @@ def accuracy_section() -> str:
     """How right the meter is."""
     found = bench_accuracy.results()
     rows = [
-        [row["server"], f"{row['before']:.1%}", f"{row['after']:.1%}", str(row["overflows"])]
+        [
+            row["server"],
+            row["before"].shown(1, 100),
+            f"{100 * row['first']:.1f}",
+            row["after"].shown(1, 100),
+            str(row["overflows"]),
+        ]
         for row in found["servers"]
     ]
     return (
         "### How right `ctx≈` is\n\n"
         f"Of {found['bills']} published bills, text messages are exact in {found['exact']} of "
         f"{found['text_bills']}; tool schemas are up to {found['most_over']} tokens over, never under.\n\n"
+        f"Against servers that count otherwise, over a conversation of {bench_accuracy.TURNS} turns that "
+        "begins with one short question; errors in percent of the bill:\n\n"
         + table(
-            ["a server that counts by", "error before", "after one reply", "payloads over its limit"], rows
+            [
+                "a server that counts by",
+                "without learning",
+                "second request",
+                "all after the first",
+                "payloads over its limit",
+            ],
+            rows,
         )
     )
 
@@ -105,16 +142,16 @@ def recall_section() -> str:
 def start_section() -> str:
     """How long a start takes."""
     found = bench_start.results()
-    rows = [
-        [name, f"{seconds:.2f}", f"{found['megabytes'][name]:.0f}"]
-        for name, seconds in found["prompt"].items()
-    ]
+    prompts, replies = (
+        [[name, took.shown(2), f"{megabytes:.0f}"] for name, (took, megabytes) in found[what].items()]
+        for what in ("prompt", "reply")
+    )
     return (
         "### How long a start takes\n\n"
-        + table(["until the prompt is there", "seconds, median", "MB, peak"], rows)
-        + f"\n\nThat is {found['ratio']:.2f} times the bare one. An answer of the stand-in, from a shell, "
-        f"shows its first character after {found['first_character']:.2f} s, "
-        f"with the vocabulary in {found['reply_megabytes']:.0f} MB."
+        + table(["until the prompt is there", "seconds", "MB, peak"], prompts)
+        + f"\n\nOurs takes {found['ratio'].shown(2)} times the bare one, pair by pair. From a shell, with "
+        "the question as an argument and a server that answers at once:\n\n"
+        + table(["until the first character of the reply", "seconds", "MB, peak"], replies)
     )
 
 
@@ -127,9 +164,9 @@ def history_section() -> str:
             f"{row['messages']:,}",
             f"{row['megabytes']:.1f}",
             f"{row['rows_read']:,}",
-            f"{1000 * row['resume']:.1f}",
+            row["resume"].shown(1, 1000),
             f"{row['first_search']:.2f}",
-            f"{1000 * row['search']:.0f}",
+            row["search"].shown(0, 1000),
         ]
         for row in found["sizes"]
     ]
@@ -143,9 +180,11 @@ def history_section() -> str:
     ]
     return (
         "### What durability costs\n\n"
-        f"{found['session']:,.0f} messages a second, each on disk before it is sent; a bare SQLite loop with "
-        f"the same settings makes {found['bare']:,.0f}: a ratio of {found['ratio']:.2f}.\n\n"
-        + table(heads, rows)
+        f"Each message is on disk before it is sent: {found['session'].shown(0, 1e6)} µs. A row of a bare "
+        f"SQLite loop with the same settings, in turn with it: {found['bare'].shown(0, 1e6)} µs. So the "
+        f"history makes {1 / found['session'].median:,.0f} messages a second, {found['ratio']:.2f} times the "
+        f"rate of the bare loop; {found['whole_ratio']:.2f} times over the whole time, in which the foldings "
+        "of the write-ahead file show.\n\n" + table(heads, rows)
     )
 
 
@@ -159,7 +198,10 @@ def main() -> int:
         start_section(),
         history_section(),
     ]
-    intro = f"Measured by `make bench` on {machine()}. Times are of that machine; ratios are of one run."
+    intro = (
+        f"Measured by `make bench` on {machine()}, beside {packages()}. Times are of that machine, ratios of "
+        "one run; a figure with a range is the median, with the 10th and the 90th percentile."
+    )
     RESULTS.write_text("\n\n".join([intro, *sections]) + "\n", encoding="utf-8")
     print(RESULTS.read_text(encoding="utf-8"))
     return 0

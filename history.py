@@ -11,6 +11,7 @@ import secrets
 import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import Any
 import export
 from search import NOTHING_HIDDEN, Hit, Progress, SearchIndex
 from session import Session, clean_title, encodable, title_of
-from storage import Database, FileLock, HistoryError
+from storage import Database, FileLock, HistoryError, Working
 from words import make_snippet
 
 __all__ = ["ChatHistory", "HistoryError", "Hit", "Session", "SessionInfo", "clean_title"]
@@ -49,6 +50,7 @@ class ChatHistory:
         path: the file, `history.db` by custom. It is made for its owner alone (0600, its folder 0700).
         synchronous: FULL (default) or NORMAL, see `storage.Database`.
         clock: seconds since the epoch.
+        working: told what takes a while when the file is opened, see `storage.Working`.
 
     Attributes:
         notices: sentences for the person, in order: what was damaged, migrated, or left behind.
@@ -58,16 +60,21 @@ class ChatHistory:
     """
 
     def __init__(
-        self, path: Path | str, *, synchronous: str = "FULL", clock: Callable[[], float] = time.time
+        self,
+        path: Path | str,
+        *,
+        synchronous: str = "FULL",
+        clock: Callable[[], float] = time.time,
+        working: Working = nullcontext,
     ) -> None:
         self.notices: list[str] = []
         self._clock = clock
-        self._database = Database(Path(path), synchronous, self.notices)
+        self._database = Database(Path(path), synchronous, self.notices, working)
         self._index = SearchIndex(self._database, self.notices)
         self._locks = self._database.path.parent / "locks"
         self._open: dict[str, Session] = {}
         try:
-            self._erase_old_undone()
+            self._erase_old_undone(working)
         except BaseException:
             self.close()
             raise
@@ -297,14 +304,16 @@ class ChatHistory:
         conn.execute("DELETE FROM part_log WHERE session = ?", (number,))
         conn.execute("DELETE FROM sessions WHERE number = ?", (number,))
 
-    def _erase_old_undone(self) -> None:
+    def _erase_old_undone(self, working: Working) -> None:
         """Erase what was taken back long ago, and what an earlier run could not finish erasing."""
         limit = self._clock() - UNDONE_DAYS * 86_400
         try:
             if self._database.read(lambda conn: _any(conn, "messages WHERE undone_at < ?", limit)):
-                self._database.write(lambda conn: self._erase(conn, "undone_at < ?", limit))
+                with working("erasing what was taken back long ago"):
+                    self._database.write(lambda conn: self._erase(conn, "undone_at < ?", limit))
             if self._database.read(lambda conn: _any(conn, "meta WHERE name = ?", "erasing")):
-                self._finish_erasing()
+                with working("clearing the history of what was deleted"):
+                    self._finish_erasing()
         except HistoryError as error:
             self.notices.append(f"Old text could not be erased and will be at a later start: {error}")
 

@@ -13,6 +13,7 @@ import contextlib
 import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,6 +22,9 @@ from storage.errors import AWAY, BUSY_SECONDS, HistoryError, Sentences, code
 from storage.locks import FileLock
 
 T = TypeVar("T")
+
+Working = Callable[[str], AbstractContextManager[object]]
+"""`with working("bringing the history up to date"):` is entered around whatever may take long."""
 
 CHECKPOINT_ROWS = 400
 """Rows written between two foldings of the write-ahead file into the database.
@@ -47,17 +51,21 @@ class Database:
             only: a killed process still loses nothing, a power cut loses the last commits (the file stays
             sound). EXTRA is FULL in this journal mode.
         notices: what a person should know, one sentence each, is appended here.
+        working: told what takes a while; may be called in any thread that opens the file.
 
     Raises:
         HistoryError: the file cannot be used; nothing was destroyed.
     """
 
-    def __init__(self, path: Path, synchronous: str, notices: list[str]) -> None:
+    def __init__(
+        self, path: Path, synchronous: str, notices: list[str], working: Working = nullcontext
+    ) -> None:
         if synchronous not in {"FULL", "EXTRA", "NORMAL"}:
             raise HistoryError(f"Unknown synchronous mode {synchronous!r}: use FULL, EXTRA or NORMAL.")
         self.path = path
         self._synchronous = synchronous
         self._notices = notices
+        self._working = working
         self._mutex = threading.RLock()
         self._sentences = Sentences(path)
         self._conn: sqlite3.Connection | None = None
@@ -68,7 +76,10 @@ class Database:
                 path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 if self._in_use.exclusive():
                     self._put_in_order()
-                self._in_use.shared()
+                    self._in_use.shared()
+                else:  # it may be putting the file in order, and that may take it a while
+                    with working("waiting for another terminal"):
+                        self._in_use.shared()
                 self._connect()
         except BaseException:
             self.close()
@@ -223,7 +234,8 @@ class Database:
                     conn.execute("PRAGMA journal_mode = WAL")
                     schema.create(conn)
                 elif version < schema.SCHEMA_VERSION:
-                    kept = schema.migrate(conn, path, version)
+                    with self._working("bringing the history up to date"):
+                        kept = schema.migrate(conn, path, version)
                     self._notices.append(
                         f"The history was brought up to date; the old file is kept as {kept}."
                     )
@@ -234,7 +246,11 @@ class Database:
         except sqlite3.DatabaseError as error:
             if code(error) != sqlite3.SQLITE_CORRUPT:
                 raise
-            self._notices.append(repair.rebuild(path))
+            self._rebuild()
+
+    def _rebuild(self) -> None:
+        with self._working("saving what is readable of the damaged history"):
+            self._notices.append(repair.rebuild(self.path))
 
     def _repair_while_open(self) -> None:
         """Rebuild the file in the middle of the work, unless another terminal has it open too."""
@@ -243,7 +259,7 @@ class Database:
         alone = self._in_use.exclusive()
         try:
             if alone:
-                self._notices.append(repair.rebuild(self.path))
+                self._rebuild()
         finally:
             self._in_use.shared()
             self._connect()

@@ -8,7 +8,7 @@ import sqlite3
 import sys
 from pathlib import Path
 
-from storage.errors import AWAY, BUSY_SECONDS, HistoryError
+from storage.errors import AWAY, BUSY_SECONDS, HistoryError, code
 
 SCHEMA_VERSION = 2
 APPLICATION_ID = 0x6D416774  # "mAgt": tells our file from another program's
@@ -65,6 +65,10 @@ DROP TABLE old_sessions;
 MIGRATIONS = {1: _FROM_1}
 """For each older version the SQL that makes the next one of it."""
 
+PAGES_AT_ONCE = 1_000
+"""Pages copied, and STEPS_AT_ONCE of SQLite's own steps done, between two looks at whether Ctrl-C came."""
+STEPS_AT_ONCE = 100_000
+
 
 def connect(path: Path) -> sqlite3.Connection:
     """Open the file as it is. Transactions are begun by hand; text that is no text comes as bytes."""
@@ -114,21 +118,36 @@ def migrate(conn: sqlite3.Connection, path: Path, version: int) -> Path:
 
     Returns:
         Where the old file is kept. When the migration fails, the file is as it was and the copy stays too.
+
+    Raises:
+        KeyboardInterrupt: the person stopped it; the file is as it was, and there is no copy.
     """
     kept = free_name(path, f"v{version}")
     half = Path(f"{kept}.part")  # a copy that was cut short must not look like a copy
     make_private(half)
-    with contextlib.closing(sqlite3.connect(half)) as copy:
-        conn.backup(copy)
+    try:
+        with contextlib.closing(sqlite3.connect(half)) as copy:
+            conn.backup(copy, pages=PAGES_AT_ONCE, progress=lambda *_: None)
+    except KeyboardInterrupt:
+        half.unlink()
+        raise
     half.rename(kept)
     sync_folder(path.parent)
     steps = "".join(MIGRATIONS[step] for step in range(version, SCHEMA_VERSION))
+    # Ctrl-C reaches Python code alone: here this function, and SQLite stops when it raises.
+    conn.set_progress_handler(lambda: None, STEPS_AT_ONCE)
     try:
         conn.executescript(f"BEGIN IMMEDIATE; {steps} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
-    except sqlite3.Error:
+    except (sqlite3.Error, KeyboardInterrupt) as error:
+        conn.set_progress_handler(None, 0)
         if conn.in_transaction:
             conn.execute("ROLLBACK")
-        raise
+        if isinstance(error, sqlite3.Error) and code(error) != sqlite3.SQLITE_INTERRUPT:
+            raise
+        if version_of(conn, path) == version:
+            kept.unlink()
+        raise KeyboardInterrupt from None
+    conn.set_progress_handler(None, 0)
     return kept
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import sqlite3
 import tempfile
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from histories import assistant, call, connection, content, result, sql, talk, user, without_root
@@ -374,6 +376,76 @@ def test_a_migration_that_fails_leaves_the_old_file_as_it_was(path: Path) -> Non
     sql(path, "DROP TABLE parts")
     with ChatHistory(path) as history:
         assert history.notices[0].endswith(f"kept as {path}.v1-2.")
+
+
+class CtrlC:
+    """Presses Ctrl-C the `nth` time that a migration can be stopped while it is `of`: copying, changing."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, of: str, nth: int) -> None:
+        self.seen, self.nth = 0, nth
+        monkeypatch.setattr(schema, "PAGES_AT_ONCE", 1)
+        monkeypatch.setattr(schema, "STEPS_AT_ONCE", 10)
+
+        def press(*_: object) -> None:
+            self.seen += 1
+            if self.seen == self.nth:
+                signal.raise_signal(signal.SIGINT)
+
+        class Interrupted(sqlite3.Connection):
+            def backup(self, target: sqlite3.Connection, **options: Any) -> None:
+                super().backup(target, **options | ({"progress": press} if of == "copying" else {}))
+
+            def set_progress_handler(self, handler: Any, steps: int) -> None:
+                super().set_progress_handler(handler and (press if of == "changing" else handler), steps)
+
+        def connect(path: Path) -> sqlite3.Connection:
+            return sqlite3.connect(path, isolation_level=None, factory=Interrupted)
+
+        monkeypatch.setattr(schema, "connect", connect)
+
+
+@pytest.mark.parametrize(("of", "nth"), [("copying", 1), ("copying", 3), ("changing", 1), ("changing", 9)])
+def test_a_migration_that_is_stopped_leaves_the_old_file_as_it_was(
+    path: Path, monkeypatch: pytest.MonkeyPatch, of: str, nth: int
+) -> None:
+    """Ctrl-C stops it at once and leaves no copies about; the next start migrates."""
+    version_one(path)
+    before = sql(path, "SELECT * FROM sqlite_master"), sql(path, "SELECT * FROM messages")
+    with monkeypatch.context() as patched:
+        ctrl_c = CtrlC(patched, of, nth)
+        with pytest.raises(KeyboardInterrupt):
+            ChatHistory(path)
+    assert ctrl_c.seen == nth
+    assert (sql(path, "SELECT * FROM sqlite_master"), sql(path, "SELECT * FROM messages")) == before
+    assert [each.name for each in path.parent.glob("*.v1*")] == []
+    with ChatHistory(path) as history:
+        assert history.notices[0].endswith(f"kept as {path}.v1.")
+
+
+def test_what_may_take_long_is_said_while_it_runs(path: Path) -> None:
+    """Also to whoever must wait for another terminal that does it."""
+    said: list[str] = []
+
+    @contextmanager
+    def working(what: str) -> Iterator[None]:
+        said.append(what)
+        yield
+        said.append("done")
+
+    version_one(path)  # with a text in it that was taken back long ago
+    with ChatHistory(path, working=working):
+        ChatHistory(path, working=working).close()
+    filled(path)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    ChatHistory(path, working=working).close()
+    assert said[::2] == [
+        "bringing the history up to date",
+        "erasing what was taken back long ago",
+        "clearing the history of what was deleted",
+        "waiting for another terminal",
+        "saving what is readable of the damaged history",
+    ]
+    assert set(said[1::2]) == {"done"}
 
 
 def test_an_older_program_that_still_runs_is_not_migrated_under_its_feet(path: Path) -> None:

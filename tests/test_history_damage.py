@@ -435,8 +435,8 @@ def test_what_may_take_long_is_said_while_it_runs(path: Path) -> None:
     version_one(path)  # with a text in it that was taken back long ago
     with ChatHistory(path, working=working):
         ChatHistory(path, working=working).close()
-    filled(path)
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    filled(path, 200)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size * 7 // 10])
     ChatHistory(path, working=working).close()
     assert said[::2] == [
         "bringing the history up to date",

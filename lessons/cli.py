@@ -56,6 +56,7 @@ def learner_parser(program: str) -> argparse.ArgumentParser:
     commands.add_parser("progress", help="how far you are")
     commands.add_parser("doctor", help="look for what is wrong with machine or repository")
     commands.add_parser("update", help="take a new edition of the course; your branches stay")
+    commands.add_parser("help", help="this list")
     return parser
 
 
@@ -170,7 +171,12 @@ def main(arguments: list[str]) -> int:
     try:
         if "--repository" in arguments[:1]:
             own, others = split(arguments)
-            return in_repository(learner_parser("./course").parse_args(own), others)
+            parser = learner_parser("./course")
+            options = parser.parse_args(own)
+            if options.command == "help":
+                parser.print_help()
+                return 0
+            return in_repository(options, others)
         return in_clone(clone_parser().parse_args(arguments))
     except CourseError as error:
         print(error, file=sys.stderr)

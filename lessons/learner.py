@@ -8,7 +8,7 @@ import re
 import sys
 from pathlib import Path
 
-from lessons import CourseError, quiz
+from lessons import CourseError, prose, quiz
 from lessons.check import changes, check, first_open
 from lessons.lesson import HINTS, Course, Lesson
 from lessons.start import NAME, damage, offered, start, troubles, update
@@ -20,7 +20,11 @@ def show_status(work: Workspace) -> int:
     """Where you are and what to type next."""
     lesson, total = work.current(), len(work.course)
     done, goal = work.state.finished(lesson), len(goals(lesson))
-    print(f"Lesson {lesson.nn} of {total - 1:02}: {lesson.title} ({lesson.minutes} minutes). {lesson.goal}")
+    print(
+        prose.fill(
+            f"Lesson {lesson.nn} of {total - 1:02}: {lesson.title} ({lesson.minutes} minutes). {lesson.goal}"
+        )
+    )
     print(f"{done} of {goal} tasks done here, {work.state.percent(work.course)} % of the course.")
     if done == goal:
         asked = "" if lesson.id in work.state.quiz else "./course quiz, then "
@@ -86,7 +90,7 @@ def where_am_i(clone: Path) -> int:
 def read(path: Path) -> int:
     """Show a text: a lesson's, or the glossary."""
     text = path.read_text("utf-8")
-    _page(_emphasized(text) if sys.stdout.isatty() else text)
+    _page(_emphasized(prose.markdown(text)) if sys.stdout.isatty() else text)
     print(f"In your editor: {path}")
     return 0
 
@@ -139,7 +143,7 @@ def hint(work: Workspace) -> int:
         return 0
     key = lesson.key(task)
     number = min(work.state.hints.get(key, 0) + 1, len(hints))
-    print(f"{task.title}: hint {number} of {len(hints)}\n\n{hints[number - 1]}\n")
+    print(f"{task.title}: hint {number} of {len(hints)}\n\n{prose.markdown(hints[number - 1])}\n")
     if number == HINTS:
         print(f"That was the last one. ./course show {lesson.nn} shows how the reference does it.")
     work.state.hints[key] = number
@@ -239,7 +243,7 @@ def reset(work: Workspace) -> int:
 
 def take_quiz(work: Workspace, lesson: Lesson) -> int:
     """Ask the questions of a lesson."""
-    right = quiz.ask(lesson.quiz(), input, print)
+    right = quiz.ask(lesson.quiz(), input, lambda text: print(prose.fill(text)))
     if right is not None:
         work.state.quiz[lesson.id] = max(right, work.state.quiz.get(lesson.id, 0))
         work.store()

@@ -1,37 +1,19 @@
-"""The events of a turn, shown. This is also the seam between the terminal and the rest of the program.
+"""The events of a turn, shown: text, tools, compactions, what is going on meanwhile, and how it ended.
 
-`main.py` makes the parts once and lets them meet:
-
-    screen = Screen(sys.stdout, look_of(sys.stdout, os.environ, plain=args.plain))
-    reader = open_reader(screen, toolbar=..., choices=..., history=...)      # repl.py
-    shield = InterruptShield()
     renderer = Renderer(screen, meter=read_meter, shield=shield, toolbar=reader.toolbar)
-    agent = Agent(context, brain, registry, shield=shield, approve=...)      # approve asks with screen.ask()
-
-    def handle(line: str) -> Answer:                  # one message, as typed; a command begins with "/"
-        if line.startswith("/"):
-            return commands.run(line, ...)                # it prints on `screen`
-        with closing(agent.run_turn(line)) as events:
-            last = renderer.play(events)                  # Done or Failed
-        return Answer(restore=last.text) if isinstance(last, Failed) else Answer()
-
-    with quiet_pipe(sys.stdout):
-        repl(reader, handle)
+    with closing(agent.run_turn(text)) as events:
+        last = renderer.play(events)                      # Done or Failed
 
     one-shot:  Renderer(Screen(sys.stdout), Screen(sys.stderr), meter=..., prompt=False).play(events)
 
-What a command gets is a `Screen`: `print` (as it is, for copying), `say` (sentences, wrapped),
-`error(message, hint)`, `table(headers, rows)`, `markdown(text)`, `lines(styled)`, `progress(what)`,
-`ask(question, answers)`, `width`, `glyphs`, `look`. All of them make foreign text safe; `safe` itself lives
-in `safe.py`. The reader prints one blank line before each prompt. `meter.py` has the bar of /context,
-`editor.py` what /edit opens.
-
-Not here: what the prompt does (`prompt.py`), and how the bottom rows are redrawn (`status.py`).
+All of it goes through a `Screen`, which makes foreign text safe (`safe.py`). Not here: what the prompt does
+(`prompt.py`), how the bottom rows are redrawn (`status.py`), and what a typed line does (`shell.py`).
 """
 
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -58,6 +40,8 @@ from terminal.status import Bottom
 
 __all__ = ["Renderer", "safe"]
 
+FOLDED = 1.0
+"""Seconds of thought below which nothing is said of reasoning that is not shown."""
 CROWDED = 60
 """Percent of the budget still filled after a compaction above which the one-time hint is given."""
 
@@ -69,7 +53,7 @@ class Renderer:
         out: where the reply goes (stdout).
         notes: where everything else goes (stderr in one-shot mode); `out` when left out.
         meter: reads the state of the context; called in the main thread only, None while it cannot tell.
-        reasoning: show the model's reasoning, dimmed; may be changed at any time.
+        reasoning: show the model's reasoning, dimmed, not only how long it took; may be changed at any time.
         toolbar: a toolbar shows the meter, so that no line needs to.
         prompt: there is a prompt, to which the question of a failed turn returns.
         shield: inside it a Ctrl-C waits, so that it never cuts a sequence in half.
@@ -98,9 +82,14 @@ class Renderer:
             self._bottom = Bottom(out, *others, clock=clock, ticking=ticking)
         else:  # nobody sees `out`; what is going on is shown where somebody may look
             self._bottom = Bottom(self.notes, clock=clock, ticking=ticking)
+        self._clock = clock
         self._meter: Meter | None = None
         self._reply: Incoming | None = None  # the text that is coming in
         self._thoughts: Incoming | None = None
+        self._asked = 0.0  # when the last request went out
+        self._thought: float | None = None  # when the last piece of reasoning came, until its end is shown
+        self._folded: list[str] = []  # reasoning of this turn that was not shown
+        self._told_how_to_unfold = False
         self._calls: dict[str, str] = {}  # running tools, as they are shown
         self._wrote = False  # a part of the reply was shown in this turn
         self._hinted = False
@@ -113,6 +102,7 @@ class Renderer:
         """
         keys = quiet_keys() if self._bottom.redraws else nullcontext()
         self._wrote = False
+        self._folded.clear()
         last: Done | Failed | None = None
         try:
             with keys:
@@ -144,9 +134,11 @@ class Renderer:
             case ReasoningDelta(text):
                 self._reason(text)
             case RequestStarted():
+                self._asked = self._clock()
                 self._wait("waiting")
-            case Working(what):
-                self._wait(f"{what}{self.notes.glyphs.more}")
+            case Working(what):  # which may turn out to be nothing to do
+                self._end_reply()
+                self._wait(f"{what}{self.notes.glyphs.more}", at_once=False)
             case Retrying(reason, delay):
                 self._retry(reason, delay)
             case ToolStarted(call_id, name, arguments):
@@ -170,11 +162,11 @@ class Renderer:
 
     # -- the status line
 
-    def _wait(self, what: str, *, again: bool = True) -> None:
+    def _wait(self, what: str, *, again: bool = True, at_once: bool = True) -> None:
         """Says what is going on, in the status line."""
-        self._status(lambda _: what, again=again)
+        self._status(lambda: what, again=again, at_once=at_once)
 
-    def _status(self, what: Callable[[float], str], *, again: bool) -> None:
+    def _status(self, what: Callable[[], str], *, again: bool, at_once: bool = True) -> None:
         self._meter = self._read_meter()
         # A pipe may well end on this very terminal (`| cat`), and where nothing is redrawn a line about
         # waiting would cut the reply in two.
@@ -184,9 +176,9 @@ class Renderer:
         glyphs = self.notes.glyphs
 
         def line(seconds: float, width: int) -> Line:
-            return waiting_line(what(seconds), seconds, self._meter, width, glyphs)
+            return waiting_line(what(), seconds, self._meter, width, glyphs)
 
-        self._bottom.start(line, self._tail, again=again)
+        self._bottom.start(line, self._tail, again=again, at_once=at_once)
 
     def _tail(self) -> list[Line]:
         """The unfinished lines of what is coming in."""
@@ -205,15 +197,42 @@ class Renderer:
         self._feed(self._reply, text)
 
     def _reason(self, text: str) -> None:
+        if self._reply is None or self.reasoning:
+            self._thought = self._clock()
         if not self.reasoning:
+            self._folded.append(text)
             self._wait(f"thinking{self.notes.glyphs.more}", again=False)
             return
         if self._thoughts is None:
             self._end_reply()
-            styled = self.notes.look.style
-            self._thoughts = StyledReply(self.notes, "dim") if styled else RawReply(self.notes, "thinking: ")
+            self._thoughts = self._shown_thoughts()
             self._wait(f"thinking{self.notes.glyphs.more}", again=False)
         self._feed(self._thoughts, text)
+
+    def _shown_thoughts(self) -> Incoming:
+        return StyledReply(self.notes, "dim") if self.notes.look.style else RawReply(self.notes, "thinking: ")
+
+    def _thought_ended(self, *, shown: bool) -> None:
+        """Says how long the model thought: without any styles, too, one sees where its reasoning ends."""
+        if self._thought is None:
+            return
+        seconds, self._thought = self._thought - self._asked, None
+        if shown:
+            self.notes.say(f"thought for {_seconds(seconds)}", "dim")
+            self.notes.print()
+        elif seconds >= FOLDED:
+            how = "" if self._told_how_to_unfold or not self._prompt else "/reasoning on shows it"
+            self._told_how_to_unfold = True
+            parts = filter(None, [f"thought for {_seconds(seconds)}", how])
+            self.notes.say(self.notes.glyphs.dot.join(parts), "dim")
+
+    def unfold(self) -> None:
+        """Shows the reasoning of the last turn that was not shown when it came."""
+        text, self._folded = "".join(self._folded), []
+        if text.strip():
+            thoughts = self._shown_thoughts()
+            thoughts.feed(text)
+            thoughts.close()
 
     def _feed(self, reply: Incoming, text: str) -> None:
         with self._bottom.lock:  # the ticker reads the tail
@@ -228,8 +247,7 @@ class Renderer:
             for text in (thoughts, reply):
                 if text is not None:
                     text.close()
-        if thoughts is not None:
-            self.notes.print()
+        self._thought_ended(shown=thoughts is not None)
 
     # -- everything else
 
@@ -239,10 +257,13 @@ class Renderer:
         wait = f"retrying in {_seconds(delay)}: " if delay else ""
         self.notes.say(f"{wait}{one_line(reason)}", "yellow")
 
-        def what(past: float) -> str:
-            return f"retrying in {_seconds(delay - past)}" if past < delay else "waiting"
+        then = self._clock() + delay
 
-        self._status(what, again=True)
+        def what() -> str:
+            left = math.ceil(then - self._clock())
+            return f"retrying in {left} s{self.notes.glyphs.dot}" if left > 0 else "waiting"
+
+        self._status(what, again=False)
 
     def _tool_started(self, call_id: str, call: str) -> None:
         self._end_reply()

@@ -268,13 +268,19 @@ class Screen:
     # -- while something runs
 
     @contextlib.contextmanager
-    def progress(self, what: str) -> Iterator[None]:
-        """Shows that something takes a while ("searching"), with its seconds, until the block is left."""
+    def progress(self, what: str | Callable[[], str]) -> Iterator[None]:
+        """Shows that something takes a while ("searching"), with its seconds, until the block is left.
+
+        A function is asked at every redraw how far it has come.
+        """
         from terminal.meter import waiting_line  # both import this module
         from terminal.status import Bottom
 
+        def line(seconds: float, width: int) -> Line:
+            return waiting_line(what if isinstance(what, str) else what(), seconds, None, width, self.glyphs)
+
         bottom = Bottom(self)
-        bottom.start(lambda seconds, width: waiting_line(what, seconds, None, width, self.glyphs))
+        bottom.start(line, at_once=False)
         try:
             yield
         finally:

@@ -66,15 +66,21 @@ class Bottom:
         """Says whether anything is ever redrawn here."""
         return self._screen.look.cursor
 
-    def start(self, status: Status, tail: Tail | None = None, *, again: bool = True) -> None:
-        """Shows the rows from now on. `again=False` goes on counting the seconds of the status before."""
+    def start(
+        self, status: Status, tail: Tail | None = None, *, again: bool = True, at_once: bool = True
+    ) -> None:
+        """Shows the rows from now on. `again=False` goes on counting the seconds of the status before.
+
+        `at_once=False` draws them with the next picture, so that what is over sooner does not flash.
+        """
         with self.lock:
             if again or self._status is None:
                 self._began = self._said_at = self._clock()
             self._status, self._tail = status, tail or _no_tail
             for screen in self._screens:
                 screen.bottom = self
-            self._draw()
+            if at_once:
+                self._draw()
         if self._ticking and self._thread is None and self._screen.look.tty:
             self._stop.clear()
             self._thread = threading.Thread(target=self._run, name="status line", daemon=True)

@@ -276,13 +276,18 @@ def test_the_status_line_follows_the_turn() -> None:
     assert at_each_step([*events, DONE], status, showing) == [
         "waiting 3 s · Ctrl-C to stop",
         "thinking… 6 s · Ctrl-C to stop",
-        "retrying in 2 s 3 s · Ctrl-C to stop",
-        "6 s · Ctrl-C to stop",
+        "retrying in 2 s · 9 s · Ctrl-C to stop",
+        "12 s · Ctrl-C to stop",
         "f(a=1) 3 s · Ctrl-C to stop",
         "3 s · Ctrl-C to stop",
         "summarizing… 3 s · Ctrl-C to stop",
     ]
-    assert out.shown() == ["retrying in 5 s: busy", "hi", "• f(a=1) → 2 · 3.0 s"]
+    assert out.shown() == [
+        "thought for 3 s · /reasoning on shows it",
+        "retrying in 5 s: busy",
+        "hi",
+        "• f(a=1) → 2 · 3.0 s",
+    ]
 
 
 def test_the_meter_moves_while_tools_run() -> None:
@@ -428,10 +433,25 @@ def test_nobody_can_be_asked_without_a_terminal(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_command_can_show_that_it_takes_a_while() -> None:
     out = Terminal()
-    with out.screen.progress("searching"):
-        assert "searching 0 s" in out.shown()[-1]
+    far = ["searching"]
+    with out.screen.progress(lambda: far[0]):
         out.screen.print("found one")
+        assert "searching 0 s" in out.shown()[-1]
+        far[0] = "searching: message 500 of 1,000"
+        assert isinstance(out.screen.bottom, Bottom)
+        out.screen.bottom.tick()
+        assert "searching: message 500 of 1,000 0 s" in out.shown()[-1]
     assert out.shown() == ["found one"]
+
+
+def test_what_is_over_at_once_does_not_flash() -> None:
+    """A summary is looked after in every turn, and nearly always there is nothing to do."""
+    out = Terminal()
+    with out.screen.progress("searching"):
+        pass
+    assert out.text == ""
+    play([RequestStarted(1, 1, 8000), TextDelta("hi"), Working("summarizing"), DONE], out)
+    assert "summarizing" not in out.text
 
 
 def test_a_closed_output_ends_the_ticker_quietly() -> None:
@@ -449,12 +469,36 @@ def test_reasoning_is_shown_only_when_asked() -> None:
     play(events, hidden, toolbar=True)
     play(events, shown, toolbar=True, reasoning=True)
     assert hidden.shown() == ["Yes."]
-    assert shown.shown() == ["Because so.", "", "Yes."]
+    assert shown.shown() == ["Because so.", "thought for 0.0 s", "", "Yes."]
     assert "\x1b[2mBecause so.\x1b[0m" in shown.text  # dimmed
     out, notes = Terminal(PIPE), Terminal(PIPE)
     play(events, out, notes, reasoning=True)
     assert out.text == "Yes.\n"
-    assert notes.text.startswith("thinking: Because so.\n")
+    assert notes.text.startswith("thinking: Because so.\nthought for 0.0 s\n\n")
+
+
+def test_reasoning_that_is_not_shown_is_one_line_and_can_be_unfolded() -> None:
+    """How to see it is said once, and only where it can be typed."""
+    clock, out = Clock(), Terminal()
+
+    def thinking() -> Iterator[Event]:
+        yield RequestStarted(1, 1, 8000)
+        for piece in ("Because ", "*so*."):
+            clock.now += 6
+            yield ReasoningDelta(piece)
+        yield TextDelta("Yes.")
+        yield DONE
+
+    showing = renderer(out, toolbar=True, clock=clock)
+    showing.play(thinking())
+    showing.play(thinking())
+    assert out.shown() == ["thought for 12 s · /reasoning on shows it", "Yes.", "thought for 12 s", "Yes."]
+    showing.unfold()
+    showing.unfold()
+    assert out.shown()[4:] == ["Because so."]
+    reply, notes = Terminal(PIPE), Terminal(PIPE)
+    renderer(reply, notes, toolbar=True, clock=clock, prompt=False).play(thinking())
+    assert (reply.text, notes.text) == ("Yes.\n", "thought for 12 s\n")
 
 
 def test_the_hint_about_a_crowded_budget_comes_once() -> None:

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from terminal.commands import UsageError, command, on_or_off
-from terminal.repl import Answer
 
 if TYPE_CHECKING:
     from terminal.shell import Shell
@@ -186,8 +185,12 @@ def model(shell: Shell, argument: str) -> None:
 
 
 @command("/reasoning [on | off]", "settings", _switch)
-def reasoning(shell: Shell, argument: str) -> Answer | None:
-    """Show a model's reasoning, dimmed, or only its answer."""
+def reasoning(shell: Shell, argument: str) -> None:
+    """Show a model's reasoning, dimmed, or only how long it thought.
+
+    Switching it on also shows the reasoning of the last reply, if that was not shown.
+    """
     shell.reasoning = on_or_off(argument, shell.reasoning)
     shell.notes.say(f"Reasoning text is {'shown' if shell.reasoning else 'not shown'}.")
-    return None
+    if shell.reasoning:
+        shell.renderer.unfold()

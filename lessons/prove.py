@@ -24,7 +24,7 @@ from lessons.workspace import Workspace, python_of
 LONGEST = 150
 """Changed lines of a solution outside tests; more is more than one idea."""
 MINUTES = 45
-"""What a lesson takes to read, at most."""
+"""What a lesson takes to read and to write, at most."""
 UNWRITTEN = ("AssertionError", "NotImplementedError", "Failed")
 """How a test of an unfinished lesson may fail: nothing was missing that it needs in order to look."""
 

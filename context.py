@@ -485,13 +485,20 @@ class ContextManager:
         return Turn(self._log.last + 1, question, asked, items, nonce, pinned)
 
     def _pinning(self, turn: Turn) -> View:
-        """Return the view with this turn pinned, if all pinned questions together fit their share."""
-        cap = self._payload.limits(self._view).pins
+        """Return the view with this turn pinned, if all pinned questions together fit their share.
+
+        A pin is never dropped. So beside what is never dropped either, instructions, tools and facts, there
+        must be as much room again for the question that is asked next.
+        """
+        limits = self._payload.limits(self._view)
+        left = limits.budget - self._payload.fixed(replace(self._view, summary=None))
+        cap = min(limits.pins, max(0, left // 2))
         pinned = turn.question.tokens + sum(self._log[number].question.tokens for number in self._view.pins)
         if pinned > cap:
+            share = "a quarter of the budget" if cap == limits.pins else "half of what the rest leaves"
             raise ContextError(
-                f"Pinned questions would take {pinned:,} tokens and may take {cap:,}, a quarter of the "
-                "budget: shorten it, take an older pinned turn back, or raise CONTEXT_TOKEN_BUDGET."
+                f"Pinned questions would take {pinned:,} tokens and may take {cap:,}, {share}: shorten it, "
+                "take an older pinned turn back, or raise CONTEXT_TOKEN_BUDGET."
             )
         return replace(self._view, pins=(*self._view.pins, turn.number))
 

@@ -485,3 +485,23 @@ def test_30_a_pin_over_its_quarter_is_refused() -> None:
         ctx.append_user(words(60), pinned=True)
     assert ctx.turn_count == 1
     turn(ctx, words(60), "A")
+
+
+@pytest.mark.parametrize("budget", range(110, 260, 10))
+def test_30_pins_leave_room_for_the_next_question(budget: int) -> None:
+    """Whatever instructions and tools take: pins are taken until one is refused, and the chat goes on."""
+    look_up = {
+        "name": "look_up",
+        "description": words(40),
+        "parameters": {"type": "object", "properties": {}},
+    }
+    ctx = context(budget, tools=[{"type": "function", "function": look_up}], system_prompt=words(20))
+    for size in (40, 20, 12, 6, 3, 2, 1, 1, 1):
+        try:
+            ctx.append_user(words(size), pinned=True)
+        except ContextError:
+            continue
+        ctx.build_for_llm()
+        ctx.append_assistant("A")
+    ctx.append_user("hello")
+    assert not problems(ctx.build_for_llm(), budget=budget)

@@ -20,6 +20,7 @@ from context import ContextManager
 from history import ChatHistory, HistoryError, Hit, Session
 from memory import BaseMemoryCompactor, FactError, FactStore, RollingSummary, load_compactor
 from plugins import PluginError
+from storage import Working
 from tokens import notice
 from tools import ToolFileError
 
@@ -31,6 +32,15 @@ SUMMARY_INPUT = 6_000
 """Tokens that a request to the summarizer may take at most."""
 SUMMARY_FRAME = 256
 """Tokens beside its input that a request to the summarizer needs: the frame of two messages."""
+
+
+def open_history(settings: Settings, working: Working = nullcontext) -> ChatHistory:
+    """Open the history; an older one is brought up to date, a damaged one made anew, and that takes time.
+
+    Raises:
+        HistoryError: it cannot be used.
+    """
+    return ChatHistory(settings.home / "history.db", working=working)
 
 
 class Chat:
@@ -45,6 +55,7 @@ class Chat:
         shield: a context manager inside which Ctrl-C waits.
         pace: seconds between the words of the offline stand-in.
         prompt: an unanswered question of the session is offered in a prompt, or else a notice repeats it.
+        opened: returns the history, opened; without it the file is opened here.
 
     Raises:
         HistoryError: the session to continue cannot be opened.
@@ -67,6 +78,7 @@ class Chat:
         tools_on: bool = True,
         pace: float = 0.0,
         prompt: bool = True,
+        opened: Callable[[], ChatHistory] | None = None,
     ) -> None:
         self.settings = settings
         self.prompt = prompt
@@ -74,7 +86,8 @@ class Chat:
         self.attached: list[tuple[str, str]] = []
         self.traces: list[TurnTrace] = []
         self.why_no_history = "" if keep_history else "it was started with --no-history."
-        self.history = self._open_history(must=session is not None) if keep_history else None
+        opened = opened or (lambda: open_history(settings))
+        self.history = self._open_history(opened, must=session is not None) if keep_history else None
         self.facts = self._open_facts()
         self.brain: ChatModel = self._new_brain(settings.model, settings.timeout, pace)
         self.registry = builtin_registry()
@@ -88,9 +101,9 @@ class Chat:
 
     # Making the parts
 
-    def _open_history(self, *, must: bool) -> ChatHistory | None:
+    def _open_history(self, opened: Callable[[], ChatHistory], *, must: bool) -> ChatHistory | None:
         try:
-            history = ChatHistory(self.settings.home / "history.db")
+            history = opened()
         except HistoryError as error:
             if must:
                 raise

@@ -221,9 +221,12 @@ class Screen:
     def say(self, text: str, style: str = "", *, indent: int = 0) -> None:
         """Prints sentences: wrapped between words where a person looks at a terminal."""
         for paragraph in safe(text).split("\n"):
-            line = [Span(paragraph, style)]
-            blank = [Span(" " * indent)] if indent else []
-            self.lines(wrap(line, self.width, blank, blank) or [[]] if self.look.tty else [[*blank, *line]])
+            self.styled([Span(paragraph, style)], indent=indent)
+
+    def styled(self, line: Line, *, indent: int = 0) -> None:
+        """Prints one styled line: wrapped between words where a person looks at a terminal."""
+        blank = [Span(" " * indent)] if indent else []
+        self.lines(wrap(line, self.width, blank, blank) or [[]] if self.look.tty else [[*blank, *line]])
 
     def error(self, message: str, hint: str = "") -> None:
         """Prints what went wrong and what to do about it."""
@@ -307,6 +310,35 @@ class Screen:
                 chosen = [answer for answer in answers if given and answer.lower().startswith(given)]
                 if chosen:
                     return chosen[0]
+
+
+class Printed(io.TextIOBase):
+    """A stream whose lines are printed on a screen, above what is redrawn there; each when it is complete.
+
+    Of a line that was written over and over, as a progress bar does, the last state is printed.
+    """
+
+    encoding = "utf-8"
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._line = ""
+
+    def writable(self) -> bool:
+        """It is all that can be done with it."""
+        return True
+
+    def write(self, text: str) -> int:
+        """Takes a piece of text."""
+        *lines, self._line = (self._line + text).split("\n")
+        for line in lines:
+            self._screen.print(line.rstrip("\r").rpartition("\r")[2])
+        return len(text)
+
+    def __exit__(self, *_: object) -> None:
+        """Prints a last line that was not ended."""
+        if self._line:
+            self.write("\n")
 
 
 @contextlib.contextmanager

@@ -6,20 +6,24 @@ by the first line, or by the toolbar once a thread has loaded the modules and th
 
 from __future__ import annotations
 
+import io
 import json
 import threading
-from collections.abc import Iterable, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, redirect_stderr
 from typing import TYPE_CHECKING
 
 from config import Settings
 from terminal.interrupts import InterruptShield
 from terminal.meter import Meter, Toolbar
 from terminal.repl import Answer, Choice
-from terminal.screen import Screen
+from terminal.screen import Printed, Screen
 
 if TYPE_CHECKING:  # heavy: loaded by the thread, or by the first line
+    from concurrent.futures import Future
+
     from agent import Done, Failed
+    from history import ChatHistory
     from terminal.render import Renderer
     from tools import Tool
     from wiring import Chat
@@ -69,6 +73,8 @@ class Shell:
         self._chat: Chat | None = None
         self._renderer: Renderer | None = None
         self._loaded = threading.Event()
+        self._opening: Future[ChatHistory] | None = None  # a thread opens the history
+        self._working = ""  # what it does to it that takes long
 
     def greet(self) -> None:
         """Say what this is, before anything is loaded."""
@@ -76,14 +82,28 @@ class Shell:
         self.out.say(f"mini-agent: you talk to {who}. /help lists the commands, Ctrl-D leaves.", "dim")
 
     def load_ahead(self) -> None:
-        """Load the engine, the vocabulary and the SDK in a thread, while the person reads the prompt."""
+        """Load the engine, the vocabulary and the SDK in a thread, while the person reads the prompt.
+
+        The history is opened there, too: one of an older version may take long to be brought up to
+        date, and the prompt must not stand still meanwhile.
+        """
+        if self._keep_history and self._chat is None:
+            from concurrent.futures import Future
+
+            self._opening = Future()
         threading.Thread(target=self._load, daemon=True, name="load").start()
 
     def _load(self) -> None:
         import tokens
-        import wiring  # noqa: F401 - loading it is the point
+        import wiring
 
-        tokens.preload(self.settings.model).join()
+        counting = tokens.preload(self.settings.model)
+        if self._opening is not None:
+            try:
+                self._opening.set_result(wiring.open_history(self.settings, self._says_working))
+            except BaseException as error:  # noqa: BLE001 - whoever waits for the history gets it
+                self._opening.set_exception(error)
+        counting.join()
         self._loaded.set()
         if not self.settings.offline:
             import openai  # noqa: F401 - 0.7 s that the first question need not wait for
@@ -94,22 +114,46 @@ class Shell:
         if self._chat is None:
             from wiring import Chat
 
-            self._chat = Chat(
-                self.settings,
-                keep_history=self._keep_history,
-                session=self._session,
-                approve=self._approve,
-                shield=self.shield,
-                tools_on=self._tools_on,
-                pace=self._pace,
-                prompt=self.prompt,
-            )
+            printed = io.StringIO()  # a person's own files may print, and would do so into the prompt
+            with redirect_stderr(printed):
+                self._chat = Chat(
+                    self.settings,
+                    keep_history=self._keep_history,
+                    session=self._session,
+                    approve=self._approve,
+                    shield=self.shield,
+                    tools_on=self._tools_on,
+                    pace=self._pace,
+                    prompt=self.prompt,
+                    opened=self._opened_history,
+                )
+            if said := printed.getvalue().strip():
+                self._chat.notices.append(said)
         return self._chat
+
+    def _opened_history(self) -> ChatHistory:
+        """The history; waits for the thread that opens it, if there is one. Ctrl-C stops the waiting."""
+        from wiring import open_history
+
+        if self._opening is None:
+            return open_history(self.settings, self.notes.progress)
+        with self.notes.progress(lambda: self._working or "opening the history"):
+            return self._opening.result()
+
+    @contextmanager
+    def _says_working(self, what: str) -> Iterator[None]:
+        self._working = what
+        try:
+            yield
+        finally:
+            self._working = ""
 
     def close(self) -> None:
         """Close files and connections."""
         if self._chat is not None:
             self._chat.close()
+        elif self._opening is not None and self._opening.done() and self._opening.exception() is None:
+            self._opening.result().close()
 
     # What a line does
 
@@ -152,7 +196,11 @@ class Shell:
         chat = self.chat
         evidence = [*chat.attached, *evidence]
         try:
-            with closing(chat.agent.run_turn(text, evidence=evidence, pinned=pinned)) as events:
+            with (
+                closing(chat.agent.run_turn(text, evidence=evidence, pinned=pinned)) as events,
+                Printed(self.notes) as printed,
+                redirect_stderr(printed),  # to which a person's own tools print
+            ):
                 last = self.renderer.play(events)
         except (HistoryError, FactError) as error:  # nothing is said that cannot be kept
             self.notes.error(str(error))
@@ -211,7 +259,9 @@ class Shell:
         """What stands under the prompt."""
         meter = self.meter() or Meter(None, self.settings.context_token_budget)
         if self._chat is None:
-            return Toolbar(meter, "offline" if self.settings.offline else self.settings.model)
+            model = "offline" if self.settings.offline else self.settings.model
+            more = self.out.glyphs.more
+            return Toolbar(meter, model, f"{self._working}{more}" if self._working else "")
         return Toolbar(
             meter, self._chat.model_name, self._chat.title, [name for name, _ in self._chat.attached]
         )

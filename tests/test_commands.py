@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, redirect_stderr
 from pathlib import Path
 
 import pytest
 
 from brain import BrainError
-from config import load_settings
+from config import Settings, load_settings
+from history import ChatHistory
+from memory import FactError
 from terminal.commands import all_commands, run_command
-from terminal.screen import Look, Screen
+from terminal.screen import Look, Printed, Screen
 from terminal.shell import Shell
 
 Make = Callable[..., Shell]
@@ -83,8 +88,44 @@ def test_no_line_is_wider_than_the_window(make: Make, line: str, width: int) -> 
 def test_help_of_a_command_says_all_of_it(make: Make) -> None:
     assert " ".join(" ".join(said(make(30), "/help pin")).split()) == (
         "/pin TEXT Send a message that stays in the context, whatever is dropped around it. Pinned questions "
-        "may take a quarter of the budget together; their answers are shortened when needed."
+        "may take a quarter of the budget together, and half of what instructions, tools and facts leave of "
+        "it; their answers are shortened when needed."
     )
+
+
+# ---- what was typed ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name, each in all_commands().items() if " " not in each.usage])
+def test_a_message_that_begins_like_a_command_is_not_taken_for_it(make: Make, name: str) -> None:
+    """ "/quit smoking, how?" neither leaves the chat nor is lost."""
+    shell = make()
+    shell.turn("hello")
+    answer = run_command(shell, f"/{name} smoking, how?")
+    assert (answer.restore, answer.leave) == (f"/{name} smoking, how?", False)
+    assert f"/{name} takes no argument." in shell.out.stream.getvalue()  # type: ignore[attr-defined]
+    assert shell.chat.context.turn_count == 1
+
+
+@pytest.mark.parametrize("name", sorted({*all_commands(), "nonsense"} - {"rename", "remember"}))
+def test_what_is_far_too_long_is_not_all_said_again(make: Make, name: str) -> None:
+    shell = make()
+    long = "far_too_long_" * 2000
+    for line in (f"/{name} {long}", f"/{name}{long}"):
+        assert sum(map(len, said(shell, line))) < 1000
+
+
+def test_a_hit_is_wrapped_between_words(make: Make) -> None:
+    shell = make(30)
+    shell.turn("alpha " + "bravo charlie " * 6)
+    lines = said(shell, "/search bravo")
+    assert lines[-1].startswith("  ")
+    assert {word.strip("[]…") for line in lines[-3:] for word in line.split()} <= {
+        "alpha",
+        "bravo",
+        "charlie",
+        "",
+    }
 
 
 # ---- tables -----------------------------------------------------------------------------------------------
@@ -186,6 +227,47 @@ def test_undo_counts_in_grammatical_english(make: Make) -> None:
     assert said(shell, "/undo") == ["Took back the last turn; 1 is left."]
 
 
+def test_what_is_taken_back_comes_back_though_its_facts_cannot_be_rewound(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell = make()
+    shell.turn("one")
+
+    def fail(mark: object) -> None:
+        raise FactError("The disk is full.")
+
+    monkeypatch.setattr(shell.chat.facts, "rewind", fail)
+    assert run_command(shell, "/undo").restore == "one"
+    assert shell.chat.context.turn_count == 0
+    assert "error: The disk is full. What the turn" in shell.out.stream.getvalue()  # type: ignore[attr-defined]
+
+
+def test_ctrl_c_in_the_middle_of_an_undo_loses_no_text(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    shell = make()
+    shell.turn("one")
+    monkeypatch.setattr(shell.chat.facts, "rewind", lambda mark: signal.raise_signal(signal.SIGINT))
+    assert run_command(shell, "/undo").restore == "one"
+    assert shell.chat.context.turn_count == 0
+
+
+def test_an_undo_that_changed_nothing_is_an_error(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    shell = make()
+    shell.turn("one")
+
+    def fail() -> None:
+        raise FactError("The disk is full.")
+
+    monkeypatch.setattr(shell.chat.context, "rollback_last_user", fail)
+    assert run_command(shell, "/undo").restore == "/undo"
+
+
+def test_no_editor_takes_the_lines_of_a_pipe(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("terminal.editor.edit_text", lambda text: pytest.fail("it was opened"))
+    shell = make()
+    shell.prompt = False
+    assert said(shell, "/edit")[0] == "error: There is no terminal here for an editor."
+
+
 # ---- files ------------------------------------------------------------------------------------------------
 
 
@@ -221,6 +303,55 @@ def test_a_budget_is_set_with_its_turns(make: Make) -> None:
     shell = make()
     said(shell, "/budget 1,200 3")
     assert (shell.chat.context.token_budget, shell.chat.context.keep_recent_turns) == (1200, 3)
+
+
+# ---- what is loaded while the prompt is there -------------------------------------------------------------
+
+
+def test_a_history_that_takes_long_to_open_keeps_nobody_waiting(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The toolbar says what is going on; a line that is typed meanwhile waits for it."""
+    begun, may_end = threading.Event(), threading.Event()
+
+    def slowly(settings: Settings, working: Callable[[str], AbstractContextManager[object]]) -> ChatHistory:
+        with working("bringing the history up to date"):
+            begun.set()
+            may_end.wait()
+        return ChatHistory(settings.home / "history.db")
+
+    monkeypatch.setattr("wiring.open_history", slowly)
+    shell = make()
+    shell.load_ahead()
+    begun.wait()
+    bar = shell.toolbar()
+    assert (bar.title, bar.meter.tokens) == ("bringing the history up to date…", None)
+    threading.Timer(0.3, may_end.set).start()
+    lines = said(shell, "hello")
+    assert any(line.startswith("Hello.") for line in lines)
+    assert shell.chat.history is not None
+    assert shell.toolbar().title == "hello"
+
+
+def test_who_leaves_before_the_first_line_leaves_a_closed_history(make: Make) -> None:
+    shell = make()
+    shell.load_ahead()
+    shell._loaded.wait()
+    shell.close()
+    assert [path.name for path in (shell.settings.home).glob("*-wal")] == []
+
+
+def test_what_a_persons_own_files_print_is_said_in_its_place(make: Make, tmp_path: Path) -> None:
+    """Neither in the prompt nor across the line that is redrawn, nor in a reply that is piped on."""
+    (tmp_path / "own.py").write_text(
+        "from tools import tool\nprint('loaded')\n@tool(needs_approval=False)\n"
+        "def nap(n: int) -> str:\n    'Sleep.'\n    print('10%\\r90%\\ndone', end='')\n    return 'x'\n"
+    )
+    shell = make(tools_path=tmp_path / "own.py")
+    assert shell.chat.notices == ["loaded"]
+    with Printed(shell.notes) as printed, redirect_stderr(printed):
+        shell.chat.registry.run("nap", '{"n": 1}')
+    assert shell.out.stream.getvalue() == "90%\ndone\n"  # type: ignore[attr-defined]
 
 
 # ---- beside the conversation ------------------------------------------------------------------------------

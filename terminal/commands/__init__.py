@@ -12,13 +12,18 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from terminal.cells import clip
 from terminal.repl import Answer, Choice
+from terminal.safe import one_line
 
 if TYPE_CHECKING:
     from terminal.shell import Shell
 
 Run = Callable[["Shell", str], Answer | None]
 Values = Callable[["Shell", str], Iterable[str]]
+AS_TEXT = "a blank before the / sends it as text."
+LONGEST_SENTENCE = 400
+"""Characters of an error that are shown: what was typed may be in it, and may be long."""
 GROUPS = ("conversation", "context", "memory", "sessions", "settings")
 
 
@@ -93,21 +98,35 @@ def run_command(shell: Shell, line: str) -> Answer:
     name, argument = parse(line)
     known = all_commands().get(name)
     if known is None:
-        near = get_close_matches(name, COMMANDS, n=1, cutoff=0.5)
+        near = get_close_matches(name[:64], COMMANDS, n=1, cutoff=0.5)
         meant = f"Did you mean /{near[0]}? " if near else ""
-        hint = f"{meant}/help lists them; a blank before the / sends it as text."
-        shell.notes.error(f"There is no command /{name}.", hint)
+        hint = f"{meant}/help lists them; {AS_TEXT}"
+        shell.notes.error(f"There is no command /{clip(one_line(name), 40)}.", hint)
+        return Answer(restore=line)
+    if argument and " " not in known.usage:  # it may well be a message that begins like a command
+        shell.notes.error(f"/{name} takes no argument.", f"Without one it is run; {AS_TEXT}")
         return Answer(restore=line)
     try:
         answer = known.run(shell, argument)
     except UsageError as error:
-        shell.notes.error(str(error), f"Usage: {known.usage}")
+        shell.notes.error(_shortened(str(error)), f"Usage: {known.usage}")
         return Answer(restore=line)
     except (ContextError, HistoryError, ValueError) as error:
         # Sentences for a person, all of them: FactError, EditorError and JSON errors are ValueErrors too.
-        shell.notes.error(str(error))
+        shell.notes.error(_shortened(str(error)))
         return Answer(restore=line)
     return answer or Answer()
+
+
+def _shortened(text: str) -> str:
+    """A sentence without its middle, if it is very long: its beginning and its end say what is wrong."""
+    half = LONGEST_SENTENCE // 2
+    return text if len(text) <= LONGEST_SENTENCE else f"{text[:half]} ... {text[-half:]}"
+
+
+def quoted(argument: str) -> str:
+    """What was typed, in quotes and in one short line, to be shown in a sentence."""
+    return repr(clip(one_line(argument), 60))
 
 
 def complete(shell: Shell, line: str) -> Iterable[Choice]:
@@ -132,7 +151,7 @@ def on_or_off(argument: str, now: bool) -> bool:
     """
     word = argument.strip().lower()
     if word not in {"", "on", "off"}:
-        raise UsageError(f"{argument!r} is neither on nor off.")
+        raise UsageError(f"{quoted(argument)} is neither on nor off.")
     return not now if not word else word == "on"
 
 

@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from config import VARIABLES
-from terminal.commands import UsageError, command
+from terminal.commands import UsageError, command, quoted
 from terminal.meter import bar, compaction_line
 
 if TYPE_CHECKING:
@@ -93,7 +93,8 @@ def compact(shell: Shell, argument: str) -> None:
         return
     kept = min(context.turn_count, context.keep_recent_turns)
     why = context.summary_note or (
-        f"all {context.turn_count} turns are within the {context.keep_recent_turns} to keep"
+        f"{'the one turn is' if kept == 1 else f'all {kept} turns are'} within the "
+        f"{context.keep_recent_turns} to keep"
         if context.turn_count <= context.keep_recent_turns
         else f"only the {kept} newest turns are kept already"
     )
@@ -160,7 +161,7 @@ def budget(shell: Shell, argument: str) -> None:
     context = shell.chat.context
     words = argument.replace(",", "").split()
     if len(words) > len(BUDGET) or not all(word.isdecimal() for word in words):
-        raise UsageError(f"{argument!r} is not one or two whole numbers: tokens, and turns to keep.")
+        raise UsageError(f"{quoted(argument)} is not one or two whole numbers: tokens, and turns to keep.")
     numbers: dict[str, Any] = {}
     for word, field in zip(words, BUDGET, strict=False):
         variable = next(each for each in VARIABLES if each.field == f"context_{field}")

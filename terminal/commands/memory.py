@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from terminal.commands import UsageError, command, on_or_off
+from terminal.cells import clip
+from terminal.commands import UsageError, command, on_or_off, quoted
+from terminal.safe import one_line
 
 if TYPE_CHECKING:
     from terminal.shell import Shell
@@ -44,7 +46,7 @@ def show_facts(shell: Shell, argument: str) -> None:
     """List the facts with their source, confidence and age; `/facts all` shows replaced values too."""
     facts = shell.chat.facts
     if argument not in {"", "all"}:
-        raise UsageError(f"{argument!r} is not a choice.")
+        raise UsageError(f"{quoted(argument)} is not a choice.")
     listed = facts.all(include_superseded=argument == "all")
     if not listed:
         shell.notes.say("No facts yet. /remember KEY = VALUE keeps one.")
@@ -98,9 +100,9 @@ def forget(shell: Shell, argument: str) -> None:
     if not argument:
         raise UsageError("There is nothing to forget.")
     if facts.forget(argument):
-        shell.notes.say(f"Forgot {argument}.")
+        shell.notes.say(f"Forgot {clip(one_line(argument), 60)}.")
     else:
-        shell.notes.say(f"There is no fact {argument!r}; /facts lists them.")
+        shell.notes.say(f"There is no fact {quoted(argument)}; /facts lists them.")
 
 
 @command("/summary [on | off]", "memory", _switch)
@@ -179,7 +181,7 @@ def model(shell: Shell, argument: str) -> None:
         return
     if argument:
         if len(argument.split()) > 1:
-            raise UsageError(f"{argument!r} is not the name of a model.")
+            raise UsageError(f"{quoted(argument)} is not the name of a model.")
         chat.set_model(argument)
     shell.notes.say(f"The model is {chat.brain.model}.")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from terminal.cells import Line, Span
-from terminal.commands import UsageError, command, named_path
+from terminal.commands import UsageError, command, named_path, quoted
 from terminal.commands.memory import age
 from terminal.commands.turns import read_file
 from terminal.repl import Answer
@@ -110,20 +110,27 @@ def search(shell: Shell, argument: str) -> None:
     history = _history(shell)
     if not argument:
         raise UsageError("There is nothing to look for.")
-    with shell.notes.progress("searching"):
-        hits = history.search(argument)
+    what = "searching"
+
+    def read(done: int, total: int) -> None:
+        nonlocal what
+        what = f"searching: reading message {done:,} of {total:,}"
+
+    with shell.notes.progress(lambda: what):
+        hits = history.search(argument, progress=read)
     if not hits:
-        shell.notes.say(f"Nothing found for {argument!r}.")
+        shell.notes.say(f"Nothing found for {quoted(argument)}.")
         return
     for hit in hits:
         title = one_line(hit.title)
         shell.notes.say(f"{hit.session}  turn {hit.turn}  {hit.role}  {age(hit.time)}  {title}", "dim")
-        shell.notes.lines([marked(hit)])
+        shell.notes.styled(marked(hit), indent=2)
 
 
 def marked(hit: Hit) -> Line:
     """The snippet of a hit with its matching words in bold, and in brackets for who sees no bold."""
-    line, end = [Span("  ")], 0
+    line: Line = []
+    end = 0
     for start, stop in hit.marks:
         line += [Span(hit.snippet[end:start]), Span(f"[{hit.snippet[start:stop]}]", "bold")]
         end = stop
@@ -141,14 +148,15 @@ def export(shell: Shell, argument: str) -> None:
     if session is None or not shell.chat.context.turn_count:
         raise UsageError("Nothing was said yet.")
     if path.suffix.lower() not in {".md", ".json"}:
-        raise UsageError(f"{argument!r} ends neither in .md nor in .json.")
+        raise UsageError(f"{quoted(argument)} ends neither in .md nor in .json.")
     if path.exists() and shell.notes.ask(f"{path} exists. Overwrite it?", ["yes", "no"]) != "yes":
         shell.notes.say(f"{path} was left as it is.")
         return
-    data = history.export_session(session.id)
-    text = to_json(data) if path.suffix.lower() == ".json" else to_markdown(data)
     try:
-        path.write_text(text, encoding="utf-8")
+        with shell.notes.progress(f"writing {path.name}"):
+            data = history.export_session(session.id)
+            text = to_json(data) if path.suffix.lower() == ".json" else to_markdown(data)
+            path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror or error}.") from error
     shell.notes.say(f"Wrote {path}.")
@@ -160,10 +168,11 @@ def import_file(shell: Shell, argument: str) -> Answer:
     history = _history(shell)
     path = named_path(argument)
     try:
-        data = json.loads(read_file(path, LARGEST_IMPORT).decode("utf-8"))
+        with shell.notes.progress(f"reading {path.name}"):
+            data = json.loads(read_file(path, LARGEST_IMPORT).decode("utf-8"))
+            session = history.import_session(data)
     except (ValueError, RecursionError) as error:  # the latter from a thousand brackets
         raise UsageError(f"{path.name} is not a JSON file of /export.") from error
-    session = history.import_session(data)
     shell.chat.go_to(session)
     shell.say_notices()
     return say_resumed(shell)
@@ -177,7 +186,7 @@ def delete(shell: Shell, argument: str) -> None:
     wanted = argument.lower() or here
     matches = [info for info in history.sessions(1_000_000) if info.id.startswith(wanted)]
     if len(matches) != 1:
-        found = f"{len(matches)} sessions begin with {wanted!r}."
+        found = f"{len(matches)} sessions begin with {quoted(wanted)}."
         raise UsageError(found if argument else "Nothing was said yet.")
     info = matches[0]
     question = f"Delete {one_line(info.title)!r} ({info.turns} turns) for good?"
@@ -186,7 +195,8 @@ def delete(shell: Shell, argument: str) -> None:
         return
     if info.id == here:
         chat.go_to(None)
-    history.delete_session(info.id)
+    with shell.notes.progress("deleting"):
+        history.delete_session(info.id)
     shell.notes.say(f"Deleted {one_line(info.title)!r}.")
     typed = shell.settings.home / "input_history"
     if typed.exists():

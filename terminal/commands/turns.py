@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from terminal.commands import GROUPS, UsageError, all_commands, command, named_path
+from terminal.commands import GROUPS, UsageError, all_commands, command, named_path, quoted
 from terminal.repl import Answer
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def show_help(shell: Shell, argument: str) -> None:
     if argument:
         known = commands.get(argument.removeprefix("/").lower())
         if known is None:
-            raise UsageError(f"There is no command {argument!r}.")
+            raise UsageError(f"There is no command {quoted(argument)}.")
         shell.notes.say(known.usage, "bold")
         for paragraph in "\n".join(known.help).split("\n\n"):
             shell.notes.say(paragraph.replace("\n", " "), indent=2)
@@ -61,7 +61,8 @@ def quit_chat(shell: Shell, argument: str) -> Answer:
 def pin(shell: Shell, argument: str) -> Answer:
     """Send a message that stays in the context, whatever is dropped around it.
 
-    Pinned questions may take a quarter of the budget together; their answers are shortened when needed.
+    Pinned questions may take a quarter of the budget together, and half of what instructions, tools and facts
+    leave of it; their answers are shortened when needed.
     """
     if not argument:
         raise UsageError("There is nothing to pin.")
@@ -87,11 +88,21 @@ def undo(shell: Shell, argument: str) -> Answer:
 
 def take_back(shell: Shell) -> Question | None:
     """Take the last turn back; what was attached to it is attached again. Returns its question."""
+    from memory import FactError
+
     chat = shell.chat
     question = chat.context.last_question
     if question is not None:
-        with shell.shield():
-            chat.context.rollback_last_user()
+        before = chat.context.turn_count
+        try:
+            with shell.shield():
+                chat.context.rollback_last_user()
+        except (KeyboardInterrupt, FactError) as error:
+            if chat.context.turn_count == before:
+                raise
+            # The turn is gone, so its text must come back, whatever else there is to say.
+            if isinstance(error, FactError):
+                shell.notes.error(f"{error} What the turn wrote into the facts may still be there (/facts).")
         attached = [(name, text) for name, text in question.evidence]
         chat.attached[:0] = [each for each in attached if each not in chat.attached]
     return question
@@ -121,9 +132,12 @@ def edit(shell: Shell, argument: str) -> Answer:
     """
     from terminal.editor import EditorError, edit_text
 
+    del argument
+    if not (shell.prompt and shell.out.look.tty):  # it would read the lines that are meant for the chat
+        raise UsageError("There is no terminal here for an editor.")
     question = shell.chat.context.last_question
     try:
-        edited = edit_text(argument if question is None else as_typed(question))
+        edited = edit_text("" if question is None else as_typed(question))
     except EditorError as error:
         shell.notes.error(str(error))
         return Answer()

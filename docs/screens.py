@@ -1,16 +1,19 @@
 """Capture the screens that README shows, from real runs in a terminal: `python docs/screens.py [--check]`.
 
-Each screen is a list of lines typed into the program, run in a pseudo-terminal of 80 columns with the offline
-stand-in, whose replies depend on nothing but what it is sent. Seconds are replaced, since they differ.
+Nearly each is a list of lines typed into the program, run in a pseudo-terminal of 80 columns with the offline
+stand-in, whose replies depend on nothing but what it is sent. Seconds are replaced, since they differ. The last
+one is what the course says to a learner who has just begun.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pexpect
@@ -128,13 +131,30 @@ def capture(arguments: list[str], lines: list[str]) -> str:
     return shortened(re.sub(r"\d+\.\d s\b", "0.0 s", text)) + "\n"
 
 
+def course() -> str:
+    """Start the course in a folder of its own, and return what its first check says (our own commands)."""
+    with tempfile.TemporaryDirectory() as folder:
+        learner = Path(folder, "mini-agent-course")
+        start = [sys.executable, "-m", "lessons", "start", str(learner)]
+        subprocess.run(start, cwd=PROJECT, check=True, capture_output=True, timeout=PATIENCE)  # noqa: S603
+        check = [str(learner / "course"), "check"]
+        done = subprocess.run(check, cwd=learner, check=False, capture_output=True, timeout=PATIENCE)  # noqa: S603
+    return f"$ ./course check\n{done.stdout.decode()}"
+
+
+def screens() -> Iterator[tuple[str, str]]:
+    """Yield each screen's name and what is on it."""
+    for name, (options, lines) in SESSIONS.items():
+        yield name, f"$ python main.py {' '.join(options)}\n{capture(options, lines)}"
+    yield "course", course()
+
+
 def main(arguments: list[str]) -> int:
     """Write the screens, or with `--check` say which are not what the program shows now."""
     SCREENS.mkdir(exist_ok=True)
     stale = []
-    for name, (options, lines) in SESSIONS.items():
+    for name, shown in screens():
         path = SCREENS / f"{name}.txt"
-        shown = f"$ python main.py {' '.join(options)}\n{capture(options, lines)}"
         if "--check" not in arguments:
             path.write_text(shown, encoding="utf-8")
         elif not path.exists() or path.read_text(encoding="utf-8") != shown:

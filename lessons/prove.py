@@ -186,7 +186,8 @@ def _text(course: Course, lesson: Lesson, series: Series, temporary: Path) -> It
         else:
             where = work_tree
             series.git.run("checkout", "--quiet", "--force", "--detach", at)
-            series.git.run("clean", "--quiet", "-ffdx")
+            # What a program of the lessons keeps stays from command to command, as it does for a learner.
+            series.git.run("clean", "--quiet", "-ffdx", "--exclude=/.mini-agent")
         return transcript.run(command, where, transcript.environment(where, home / "data", python))
 
     yield from check_blocks(lesson.text("README.md"), lesson.tag, show, run, known)

@@ -9,6 +9,7 @@ Run as `python benchmarks/bench_recall.py`.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import random
@@ -130,7 +131,7 @@ def play(brain: ChatModel, way: str, seed: int, folder: Path) -> tuple[bool, boo
     return value in payload, isinstance(last, Done) and value in last.text
 
 
-def results() -> list[dict[str, Any]]:
+def results(conversations: int = CONVERSATIONS) -> list[dict[str, Any]]:
     """Return the shares for each way to remember, with the stand-in and, with LIVE=1, with a model."""
     brains: dict[str, Callable[[], ChatModel]] = {"stand-in": offline.OfflineBrain}
     if os.environ.get("LIVE") == "1":
@@ -144,7 +145,7 @@ def results() -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         for name, make in brains.items():
             for way in ("window", "summary", "facts", "search_history"):
-                seen = [play(make(), way, seed, Path(folder)) for seed in range(CONVERSATIONS)]
+                seen = [play(make(), way, seed, Path(folder)) for seed in range(conversations)]
                 rows.append(
                     {
                         "model": name,
@@ -157,4 +158,6 @@ def results() -> list[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(results(), indent=2))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--conversations", type=int, default=CONVERSATIONS, help="fewer for a slow model")
+    print(json.dumps(results(parser.parse_args().conversations), indent=2))

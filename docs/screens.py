@@ -1,8 +1,8 @@
 """Capture the screens that README shows, from real runs in a terminal: `python docs/screens.py [--check]`.
 
 Nearly each is a list of lines typed into the program, run in a pseudo-terminal of 80 columns with the offline
-stand-in, whose replies depend on nothing but what it is sent. Seconds are replaced, since they differ. The last
-one is what the course says to a learner who has just begun.
+stand-in, whose replies depend on nothing but what it is sent. Seconds are replaced, since they differ. The
+last one is what the course says to a learner who has just begun.
 """
 
 from __future__ import annotations

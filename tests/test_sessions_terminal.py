@@ -57,11 +57,16 @@ def run(tmp_path: Path, home: Path) -> Callable[..., subprocess.CompletedProcess
     """Runs the program with the stand-in, in a pipe."""
 
     def run(
-        *arguments: str, lines: Sequence[str] = (), at: Path = home, prelude: str = "", **options: Any
+        *arguments: str,
+        lines: Sequence[str] = (),
+        at: Path = home,
+        prelude: str = "",
+        within: Sequence[str] = (),
+        **options: Any,
     ) -> subprocess.CompletedProcess[str]:
         start = ["-c", prelude.format(root=str(ROOT))] if prelude else [str(ROOT / "main.py")]
         return subprocess.run(
-            [sys.executable, *start, *arguments],
+            [*within, sys.executable, *start, *arguments],
             env={**os.environ, "MINI_AGENT_HOME": str(at), "TERM": "dumb"},
             cwd=tmp_path,
             input="".join(f"{line}\n" for line in lines),
@@ -378,6 +383,20 @@ def test_a_read_only_home_is_one_line(run: Any, foreign: Path) -> None:
     (line,) = notes(done)
     assert line.startswith(f"The history {foreign / 'history.db'} cannot be used (Permission denied)")
     assert list(foreign.iterdir()) == []
+
+
+READ_ONLY_MOUNT = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o ro none "$0" && exec "$@"')
+
+
+def test_a_home_on_a_read_only_disk_is_one_line(run: Any, home: Path) -> None:
+    """A disk of its own, mounted where nobody else sees it; only root on Linux may do that."""
+    home.mkdir()
+    if shutil.which("unshare") is None or subprocess.run([*READ_ONLY_MOUNT, str(home), "true"]).returncode:
+        pytest.skip("nothing can be mounted here")
+    done = run("hello", within=[*READ_ONLY_MOUNT, str(home)])
+    assert (done.returncode, bool(done.stdout)) == (0, True)
+    (line,) = notes(done)
+    assert line.startswith(f"The history {home / 'history.db'} cannot be used (Read-only file system)")
 
 
 def test_a_session_that_cannot_be_locked_is_one_line(run: Any, home: Path) -> None:

@@ -13,8 +13,9 @@ from memory import RollingSummary
 from offline import OfflineBrain, summarize
 from offline_rules.brief import cautious_tokens
 from summarizing import check_summary
-from tokens import TokenCounter, counter_for, estimate_by_script
+from tokens import TokenCounter, counter_for
 from turns import fence
+from vocabulary import estimate_by_script
 
 Message = dict[str, Any]
 

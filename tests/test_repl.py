@@ -26,7 +26,7 @@ from terminal.repl import Answer, Choice, open_reader, repl
 from terminal.screen import Look, Screen
 
 CTRL_C, CTRL_D, CTRL_J, CTRL_R, UNDO, UP, TAB = "\x03", "\x04", "\n", "\x12", "\x1f", "\x1b[A", "\t"
-ALT_ENTER = "\x1b\r"
+ALT_ENTER, EDIT = "\x1b\r", "\x18\x05"
 TOOLBAR = Toolbar(Meter(1234, 8000, 2), "gpt-4o-mini", "計画 🎉")
 
 
@@ -248,6 +248,14 @@ def test_ctrl_c_at_an_empty_prompt_says_how_to_leave(keys: PipeInput) -> None:
     assert bottom(reader) != "Ctrl-D leaves"
 
 
+def test_what_the_toolbar_says_for_once_goes_with_the_next_key(keys: PipeInput) -> None:
+    def told(buffer: Buffer) -> bool:
+        return bottom(reader) == "Ctrl-D leaves"
+
+    reader = driven(keys, (always, CTRL_C), (told, "a"), (lambda buffer: not told(buffer), "\r"))
+    assert reader.read() == "a"
+
+
 def bottom(reader: Prompt) -> str:
     return "".join(fragment[1] for fragment in reader._bottom())
 
@@ -399,6 +407,29 @@ def test_the_editor_gets_the_text_and_gives_it_back(tmp_path: Path) -> None:
 def test_an_editor_that_fails_is_one_sentence(environ: dict[str, str], message: str) -> None:
     with pytest.raises(EditorError, match=message):
         edit_text("x", environ)
+
+
+def test_ctrl_x_ctrl_e_brings_the_text_back_into_the_prompt(
+    keys: PipeInput, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the editor made of it is still to be sent."""
+    environ = editor(tmp_path, "path.write_text(path.read_text('utf-8').upper() + '\\n', 'utf-8')")
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    reader = driven(keys, (always, "hello" + EDIT), (lambda buffer: buffer.text == "HELLO", "!\r"))
+    assert reader.read() == "HELLO!"
+
+
+def test_an_editor_that_fails_is_said_under_the_prompt(
+    keys: PipeInput, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VISUAL", "no-such-editor-here")
+
+    def told(buffer: Buffer) -> bool:
+        return bottom(reader).startswith("Cannot run no-such-editor-here")
+
+    reader = driven(keys, (always, "hello" + EDIT), (told, "!\r"))
+    assert reader.read() == "hello!"
 
 
 def test_no_editor_at_all(monkeypatch: pytest.MonkeyPatch) -> None:

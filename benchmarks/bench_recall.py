@@ -2,7 +2,8 @@
 
 For each way to remember: the share of conversations in which the fact is somewhere in the payload of the
 question, and the share in which it is in the answer. The sentences are written apart from the rules of the
-stand-in. With LIVE=1 a configured model answers too; it costs a few thousand tokens.
+stand-in. A real model answers too where one is named: LIVE=1 takes the endpoint of your settings (about
+300,000 tokens), LOCAL_MODEL=1 the small model of `make chat-local`, which takes half an hour for it.
 
 Run as `python benchmarks/bench_recall.py`.
 """
@@ -36,6 +37,8 @@ from tools import ToolRegistry  # noqa: E402
 BUDGET = 1500
 CONVERSATIONS = 60
 FILLER_TURNS = 30
+REPLY = 100
+"""Tokens of an answer at most."""
 MODEL = "gpt-4o-mini"
 
 PLANTED: tuple[tuple[str, str, str], ...] = (
@@ -114,7 +117,7 @@ def play(brain: ChatModel, way: str, seed: int, folder: Path) -> tuple[bool, boo
         seen = lambda: (session.id, ctx.first_kept_turn)  # noqa: E731 - one use, in the next line
         search = search_history_tool(lambda query: history.search(query, limit=8, hidden=seen()))
         registry.register(search, check=False)
-    agent = Agent(ctx, brain, registry)
+    agent = Agent(ctx, brain, registry, max_tokens=REPLY)
     if facts is not None:
         facts.write(Fact(key, value, "user"))  # the person says /remember
     ctx.append_user(planted)
@@ -132,28 +135,46 @@ def play(brain: ChatModel, way: str, seed: int, folder: Path) -> tuple[bool, boo
 
 
 def results(conversations: int = CONVERSATIONS) -> list[dict[str, Any]]:
-    """Return the shares for each way to remember, with the stand-in and, with LIVE=1, with a model."""
-    brains: dict[str, Callable[[], ChatModel]] = {"stand-in": offline.OfflineBrain}
+    """Return the shares for each way to remember, with the stand-in and with a model where one is named."""
+    rows = shares("stand-in", offline.OfflineBrain, conversations)
     if os.environ.get("LIVE") == "1":
         from config import load_settings
 
         settings = load_settings()
-        brains[settings.model] = lambda: Brain(
-            api_key=settings.api_key or "", base_url=settings.base_url or "", model=settings.model
+        rows += shares(
+            settings.model,
+            lambda: Brain(
+                api_key=settings.api_key or "", base_url=settings.base_url or "", model=settings.model
+            ),
+            conversations,
         )
+    if os.environ.get("LOCAL_MODEL") == "1":
+        from local.chat import LocalServer, model_file
+
+        path = model_file()
+        with LocalServer(path) as server:
+            rows += shares(
+                path.stem,
+                lambda: Brain(api_key="", base_url=server.url, model="local"),
+                conversations,
+            )
+    return rows
+
+
+def shares(name: str, make: Callable[[], ChatModel], conversations: int) -> list[dict[str, Any]]:
+    """Return the shares for each way to remember, with this model."""
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        for name, make in brains.items():
-            for way in ("window", "summary", "facts", "search_history"):
-                seen = [play(make(), way, seed, Path(folder)) for seed in range(conversations)]
-                rows.append(
-                    {
-                        "model": name,
-                        "way": way,
-                        "present": sum(present for present, _ in seen) / len(seen),
-                        "answered": sum(answered for _, answered in seen) / len(seen),
-                    }
-                )
+        for way in ("window", "summary", "facts", "search_history"):
+            seen = [play(make(), way, seed, Path(folder)) for seed in range(conversations)]
+            rows.append(
+                {
+                    "model": name,
+                    "way": way,
+                    "present": sum(present for present, _ in seen) / len(seen),
+                    "answered": sum(answered for _, answered in seen) / len(seen),
+                }
+            )
     return rows
 
 

@@ -33,11 +33,13 @@ def edit_text(text: str, environ: Mapping[str, str] = os.environ) -> str:
         # Ctrl-C belongs to the editor while it runs. A handler of our own, and not SIG_IGN, which the editor
         # would inherit.
         previous = signal.signal(signal.SIGINT, lambda *_: None)
+        listening = signal.set_wakeup_fd(-1)  # by which the prompt's event loop hears of it all the same
         try:
             # S603: the person chose this command.
             with loud_keys():
                 done = subprocess.run([*command, name], check=False)  # noqa: S603
         finally:
+            signal.set_wakeup_fd(listening)
             signal.signal(signal.SIGINT, previous)
         if done.returncode:
             raise EditorError(f"{command[0]} ended with code {done.returncode}; the text is unchanged.")

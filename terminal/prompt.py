@@ -175,6 +175,7 @@ class Prompt:
             self._hint = str(error)
         else:
             buffer.document = Document(text, len(text))
+        self._screen.write("\r\x1b[K")  # an editor may leave a line that it did not end
 
 
 class _Commands(Completer):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import signal
+import socket
 import stat
 import sys
 from collections.abc import Callable, Iterator
@@ -430,6 +432,23 @@ def test_an_editor_that_fails_is_said_under_the_prompt(
 
     reader = driven(keys, (always, "hello" + EDIT), (told, "!\r"))
     assert reader.read() == "hello!"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a signal there ends the program")
+def test_ctrl_c_in_the_editor_belongs_to_the_editor(tmp_path: Path) -> None:
+    """The prompt's event loop, which would clear the line, does not hear of it either."""
+    ends_with_ctrl_c = editor(tmp_path, "import os, signal\nos.kill(os.getppid(), signal.SIGINT)")
+    ear, mouth = socket.socketpair()
+    with ear, mouth:
+        ear.setblocking(False)
+        mouth.setblocking(False)
+        before = signal.set_wakeup_fd(mouth.fileno())
+        try:
+            assert edit_text("hello", ends_with_ctrl_c) == "hello"
+        finally:
+            signal.set_wakeup_fd(before)
+        with pytest.raises(BlockingIOError):
+            ear.recv(1)
 
 
 def test_no_editor_at_all(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,6 +60,42 @@ def test_a_budget_is_a_whole_number(value: Any) -> None:
         ctx.configure(keep_recent_turns=value)
 
 
+OPEN, WAITING, CLOSED = "a question is open", "results are missing", "nothing is open"
+
+
+@pytest.mark.parametrize(
+    ("state", "method", "arguments", "why"),
+    [
+        (OPEN, "append_user", ["again"], "has no answer yet"),
+        (WAITING, "append_user", ["again"], "has no answer yet"),
+        (CLOSED, "append_user", [" \n"], "needs text"),
+        (CLOSED, "append_assistant", ["A"], "append_user"),
+        (CLOSED, "append_assistant", ["", [call("c")]], "append_user"),
+        (WAITING, "append_assistant", ["A"], "Results are missing for c1, c2"),
+        (WAITING, "append_assistant", ["", [call("d")]], "Results are missing for c1, c2"),
+        (OPEN, "append_assistant", [" ", []], "needs text or tool calls"),
+        (OPEN, "append_tool_result", ["c1", "r"], "waits for a result"),
+        (WAITING, "append_tool_result", ["c3", "r"], "waits for a result"),
+        (CLOSED, "append_tool_result", ["c1", "r"], "append_user"),
+        (WAITING, "build_for_llm", [], "Results are missing for c1, c2"),
+    ],
+)
+def test_what_would_make_the_list_invalid_is_refused(
+    state: str, method: str, arguments: list[Any], why: str
+) -> None:
+    """Each with a sentence, and nothing is changed by it."""
+    ctx = ContextManager("S")
+    ctx.append_user("Q")
+    if state == WAITING:
+        ctx.append_assistant("", [call("c1"), call("c2")])
+    elif state == CLOSED:
+        ctx.append_assistant("A")
+    before = ctx.messages, ctx.token_count, ctx.turn_count, ctx.is_open
+    with pytest.raises(ContextError, match=why):
+        getattr(ctx, method)(*arguments)
+    assert (ctx.messages, ctx.token_count, ctx.turn_count, ctx.is_open) == before
+
+
 def test_a_refused_setting_changes_none_of_the_others() -> None:
     ctx = context(500)
     with pytest.raises(ContextError, match="keep_recent_turns"):

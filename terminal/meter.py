@@ -181,6 +181,19 @@ def _number(count: int, name: str) -> str:
     return f"{count:,} {name}" if count == 1 else f"{count:,} {name}s"
 
 
+def shares(amounts: Sequence[int], total: int) -> list[int]:
+    """Returns the percent of `total` that each amount is, so rounded that they add up to those of their sum.
+
+    The sum is rounded down, as the meter does; the parts by the largest remainder.
+    """
+    exact = [100 * amount / total for amount in amounts]
+    whole = [int(share) for share in exact]
+    missing = 100 * sum(amounts) // total - sum(whole)
+    for index in sorted(range(len(exact)), key=lambda index: whole[index] - exact[index])[:missing]:
+        whole[index] += 1
+    return whole
+
+
 def bar(parts: Sequence[tuple[str, int, str]], total: int, width: int) -> Line:
     """Returns a bar of `width` columns, as for /context: each (character, tokens, style) gets its share.
 

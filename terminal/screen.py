@@ -49,6 +49,7 @@ class Glyphs:
 
 
 UNICODE = Glyphs()
+_TYPEWRITER = str.maketrans({"–": "-", "—": "-", "…": "...", "“": '"', "”": '"', "‘": "'", "’": "'"})
 ASCII = Glyphs("~", " x", " | ", "->", "...", "*", "|", "-", "x", "|/-\\")
 
 
@@ -180,6 +181,7 @@ class Screen:
     def write(self, text: str) -> None:
         """Writes `text` as it is, at once. Characters that the output cannot encode become `?`."""
         encoding = getattr(self.stream, "encoding", None) or "utf-8"
+        text = text if self.look.unicode else text.translate(_TYPEWRITER)
         self.stream.write(text.encode(encoding, "replace").decode(encoding))
         self.stream.flush()
 
@@ -345,18 +347,22 @@ class Printed(io.TextIOBase):
 def quiet_pipe(*streams: TextIO | None) -> Iterator[None]:
     """Ends quietly when the reader of our output has gone (`| head -1`): what is still unwritten is dropped.
 
-    Raises SystemExit(141), as a shell reports a program that a closed pipe has ended (128 + SIGPIPE).
+    Raises SystemExit: 141, as a shell reports a program that a closed pipe has ended (128 + SIGPIPE), or 1
+    when the file that we write to cannot grow.
     """
     try:
         yield
         for stream in filter(None, streams):
             stream.flush()
     except OSError as error:
-        if error.errno not in {errno.EPIPE, errno.EIO}:  # EIO: the terminal itself was closed
+        full = error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+        if not full and error.errno not in {errno.EPIPE, errno.EIO}:  # EIO: the terminal itself was closed
             raise
         # The interpreter flushes stdout once more on its way out and would report the error after all.
         void = os.open(os.devnull, os.O_WRONLY)
         for stream in filter(None, streams):
             with contextlib.suppress(OSError, ValueError):
+                if full and stream is sys.stderr:
+                    print(f"error: The output cannot be written: {error.strerror}.", file=stream)
                 os.dup2(void, stream.fileno())
-        raise SystemExit(141) from None
+        raise SystemExit(1 if full else 141) from None

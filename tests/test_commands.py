@@ -170,6 +170,38 @@ def test_a_long_list_of_sessions_says_that_there_are_more(
     assert lines[-1].startswith("These are the newest 2")
 
 
+def test_the_shares_of_the_context_add_up(make: Make) -> None:
+    shell = make(context_token_budget=1700)
+    shell.turn("hello")
+    percent = [
+        int(word[:-1]) for line in said(shell, "/context") for word in line.split() if word.endswith("%")
+    ]
+    assert sum(percent) == 100
+
+
+@pytest.mark.parametrize(
+    ("turns", "why"),
+    [
+        (0, "nothing was said yet"),
+        (1, "the turn in the window is within the 10 to keep"),
+        (2, "the 2 turns in the window are within the 10 to keep"),
+    ],
+)
+def test_why_there_is_nothing_to_compact(make: Make, turns: int, why: str) -> None:
+    shell = make()
+    for number in range(turns):
+        shell.turn(f"number {number}")
+    assert said(shell, "/compact") == [f"Nothing to compact: {why}."]
+
+
+def test_what_is_said_to_make_the_window_smaller_does(make: Make) -> None:
+    shell = make()
+    for number in range(4):
+        shell.turn(f"number {number}")
+    said(shell, "/budget 8000 2")
+    assert said(shell, "/compact")[0].startswith("compact×1 · dropped 2 turns")
+
+
 # ---- the payload ------------------------------------------------------------------------------------------
 
 

@@ -13,6 +13,7 @@ from terminal.meter import (
     bar,
     compaction_line,
     meter_line,
+    shares,
     toolbar_line,
     waiting_line,
 )
@@ -175,3 +176,10 @@ def test_the_bar_is_as_wide_as_asked_and_hides_no_part(parts: Line, total: int, 
 def test_the_bar_shows_shares() -> None:
     parts = [("I", 1000, "blue"), ("W", 3000, "green"), ("L", 1, "red")]
     assert plain(bar(parts, 8000, 40)) == "I" * 5 + "W" * 15 + "L" + "." * 19
+
+
+@given(st.lists(st.integers(0, 9000), max_size=7), st.integers(1, 20000))
+def test_shares_add_up_to_what_the_meter_says(amounts: list[int], total: int) -> None:
+    percent = shares(amounts, total)
+    assert sum(percent) == Meter(sum(amounts), total).percent
+    assert all(abs(100 * amount / total - share) <= 1 for amount, share in zip(amounts, percent, strict=True))

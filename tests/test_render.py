@@ -562,6 +562,12 @@ def test_an_encoding_that_lacks_characters_gets_question_marks() -> None:
     assert raw.getvalue() == "naïve ?? ?\n".encode("latin-1")
 
 
+def test_typographic_signs_have_a_plain_form_where_only_ascii_is_shown() -> None:
+    out = Terminal(Look(unicode=False))
+    out.screen.print("“turns 1–3” … that’s all")
+    assert out.text == '"turns 1-3" ... that\'s all\n'
+
+
 def test_print_keeps_what_say_wraps() -> None:
     out = Terminal(width=12)
     out.screen.print('{"a": "long line"}')

@@ -391,6 +391,14 @@ def test_a_reader_that_goes_away_ends_it_quietly() -> None:
     assert "Broken" not in done.stderr
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_full_disk_behind_stdout_is_one_line() -> None:
+    done = shell("demo hello > /dev/full")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "error: The output cannot be written: No space left on device."
+    assert "Traceback" not in done.stderr
+
+
 def test_piped_lines_are_messages() -> None:
     done = shell("printf 'one\\n\\ntwo' | demo")
     assert re.findall("You said: (.*)", done.stdout) == ["one", "two"]

@@ -104,7 +104,7 @@ def run_command(shell: Shell, line: str) -> Answer:
         shell.notes.error(f"There is no command /{clip(one_line(name), 40)}.", hint)
         return Answer(restore=line)
     if argument and " " not in known.usage:  # it may well be a message that begins like a command
-        shell.notes.error(f"/{name} takes no argument.", f"Without one it is run; {AS_TEXT}")
+        shell.notes.error(f"/{name} takes no argument.", f"A{AS_TEXT[1:]}")
         return Answer(restore=line)
     try:
         answer = known.run(shell, argument)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from config import VARIABLES
 from terminal.commands import UsageError, command, quoted
-from terminal.meter import bar, compaction_line
+from terminal.meter import bar, compaction_line, shares
 
 if TYPE_CHECKING:
     from terminal.shell import Shell
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 SECTIONS = {
     "instructions": ("i", "magenta", "SYSTEM_PROMPT"),
     "tools": ("t", "blue", "/tools off"),
-    "summary": ("s", "cyan", "/summary off; at most a fifth of the budget"),
+    "summary": ("s", "cyan", "/new; at most a fifth of the budget"),
     "facts": ("f", "green", "/forget KEY; at most a tenth of the budget"),
     "pinned": ("p", "yellow", "/undo of a pinned turn; at most a quarter of the budget"),
-    "window": ("w", "white", "/compact, or a lower CONTEXT_KEEP_RECENT_TURNS"),
+    "window": ("w", "white", "fewer TURNS with /budget, then /compact"),
     "live turn": ("q", "red", "a shorter question, or fewer attached files"),
 }
 """By section: the letter and color of its stretch in the bar, and what makes it smaller."""
@@ -37,21 +37,22 @@ def show_context(shell: Shell, argument: str) -> None:
     used = sum(section.tokens for section in sections)
     parts = [(SECTIONS[section.name][0], section.tokens, SECTIONS[section.name][1]) for section in sections]
     screen.lines([bar(parts, context.token_budget, max(10, min(screen.width, 100)))])
+    percent = shares([section.tokens for section in sections], context.token_budget)
     rows = [
         [
             SECTIONS[section.name][0],
             section.name,
             f"{section.tokens:,}",
-            f"{100 * section.tokens / context.token_budget:.0f}%",
+            f"{share}%",
             "; ".join(filter(None, [section.note, SECTIONS[section.name][2] if section.tokens else ""])),
         ]
-        for section in sections
+        for section, share in zip(sections, percent, strict=True)
     ]
     free = context.token_budget - used
     sign, name, does = (
         (".", "free", "/budget N") if free >= 0 else ("!", "over", "/compact; the next request does it")
     )
-    rows.append([sign, name, f"{abs(free):,}", f"{100 * abs(free) / context.token_budget:.0f}%", does])
+    rows.append([sign, name, f"{abs(free):,}", f"{abs(100 - sum(percent))}%", does])
     heads = ["", "section", "tokens", "share", "what it is, what makes it smaller"]
     screen.table(heads, rows, align="llrrl", spare=1)
     first, turns = context.first_kept_turn, context.turn_count
@@ -91,12 +92,12 @@ def compact(shell: Shell, argument: str) -> None:
     build(shell, compact=True)
     if context.compact_count > before:
         return
-    kept = min(context.turn_count, context.keep_recent_turns)
+    kept = context.turn_count - context.first_kept_turn + 1
     why = context.summary_note or (
-        f"{'the one turn is' if kept == 1 else f'all {kept} turns are'} within the "
-        f"{context.keep_recent_turns} to keep"
-        if context.turn_count <= context.keep_recent_turns
-        else f"only the {kept} newest turns are kept already"
+        "nothing was said yet"
+        if not context.turn_count
+        else f"{f'the {kept} turns in the window are' if kept > 1 else 'the turn in the window is'} "
+        f"within the {context.keep_recent_turns} to keep"
     )
     shell.notes.say(f"Nothing to compact: {why}.")
 

@@ -30,7 +30,7 @@ from agent import (
     Working,
 )
 from brain import ReasoningDelta, Retrying, TextDelta
-from terminal.cells import Line, Span, cells, clip, wrap
+from terminal.cells import Line, Span, cells, clip
 from terminal.interrupts import InterruptShield, quiet_keys
 from terminal.meter import Meter, compaction_line, meter_line, waiting_line
 from terminal.replies import Incoming, RawReply, StyledReply
@@ -147,7 +147,7 @@ class Renderer:
                 self._tool_finished(event)
             case Compacted(record):
                 self._end_reply()
-                self._print(compaction_line(record, self.notes.glyphs))
+                self.notes.styled(compaction_line(record, self.notes.glyphs), hang=2)
                 self._hint(record.after)
             case Notice(text):
                 self._end_reply()
@@ -284,7 +284,8 @@ class Renderer:
         room = max(12, width - cells(head) - cells(took))
         result = clip(one_line(event.result) or "(nothing)", room, glyphs.more)
         style = "dim" if event.ok else "red"
-        self._print([Span(head, style), Span(result, "" if event.ok else style), Span(took, "dim")])
+        line = [Span(head, style), Span(result, "" if event.ok else style), Span(took, "dim")]
+        self.notes.styled(line, hang=2)
         self._wait("")
 
     def _hint(self, after: int) -> None:
@@ -304,10 +305,6 @@ class Renderer:
         self._bottom.stop()
         if not self._toolbar:
             self._print_meter()
-
-    def _print(self, line: Line) -> None:
-        """Prints a line of notes; in a window too narrow for it, it is wrapped between words."""
-        self.notes.lines(wrap(line, self.notes.width, rest=[Span("  ")]) if self.notes.look.tty else [line])
 
     def _print_meter(self) -> None:
         if (meter := self._read_meter()) is not None:

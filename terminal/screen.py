@@ -225,10 +225,14 @@ class Screen:
         for paragraph in safe(text).split("\n"):
             self.styled([Span(paragraph, style)], indent=indent)
 
-    def styled(self, line: Line, *, indent: int = 0) -> None:
-        """Prints one styled line: wrapped between words where a person looks at a terminal."""
+    def styled(self, line: Line, *, indent: int = 0, hang: int = 0) -> None:
+        """Prints one styled line: wrapped between words where a person looks at a terminal.
+
+        `hang`: blanks before the lines that a line is wrapped to, beside the `indent` of all.
+        """
         blank = [Span(" " * indent)] if indent else []
-        self.lines(wrap(line, self.width, blank, blank) or [[]] if self.look.tty else [[*blank, *line]])
+        rest = [Span(" " * (indent + hang))] if indent + hang else []
+        self.lines(wrap(line, self.width, blank, rest) or [[]] if self.look.tty else [[*blank, *line]])
 
     def error(self, message: str, hint: str = "") -> None:
         """Prints what went wrong and what to do about it."""

@@ -194,6 +194,14 @@ def test_why_there_is_nothing_to_compact(make: Make, turns: int, why: str) -> No
     assert said(shell, "/compact") == [f"Nothing to compact: {why}."]
 
 
+def test_a_compaction_on_demand_is_wrapped_as_in_a_turn(make: Make) -> None:
+    shell = make(40)
+    overfull(shell)
+    lines = said(shell, "/compact")
+    assert len(lines) > 1
+    assert all(line.startswith("  ") for line in lines[1:])
+
+
 def test_what_is_said_to_make_the_window_smaller_does(make: Make) -> None:
     shell = make()
     for number in range(4):

@@ -76,7 +76,7 @@ def build(shell: Shell, *, compact: bool = False) -> list[dict[str, Any]]:
     with shell.notes.progress("summarizing") if slow else nullcontext():
         payload = context.build_for_llm(compact=compact)
     if context.compact_count > before:
-        shell.notes.lines([compaction_line(context.compactions[-1], shell.notes.glyphs)])
+        shell.notes.styled(compaction_line(context.compactions[-1], shell.notes.glyphs), hang=2)
     return payload
 
 

@@ -87,7 +87,7 @@ class Renderer:
         self._reply: Incoming | None = None  # the text that is coming in
         self._thoughts: Incoming | None = None
         self._asked = 0.0  # when the last request went out
-        self._thought: float | None = None  # when the last piece of reasoning came, until its end is shown
+        self._thinks = False  # reasoning came, and nothing else since
         self._folded: list[str] = []  # reasoning of this turn that was not shown
         self._told_how_to_unfold = False
         self._calls: dict[str, str] = {}  # running tools, as they are shown
@@ -197,9 +197,8 @@ class Renderer:
         self._feed(self._reply, text)
 
     def _reason(self, text: str) -> None:
-        if self._reply is None or self.reasoning:
-            self._thought = self._clock()
         if not self.reasoning:
+            self._thinks |= self._reply is None
             self._folded.append(text)
             self._wait(f"thinking{self.notes.glyphs.more}", again=False)
             return
@@ -207,6 +206,7 @@ class Renderer:
             self._end_reply()
             self._thoughts = self._shown_thoughts()
             self._wait(f"thinking{self.notes.glyphs.more}", again=False)
+        self._thinks = True
         self._feed(self._thoughts, text)
 
     def _shown_thoughts(self) -> Incoming:
@@ -214,11 +214,14 @@ class Renderer:
 
     def _thought_ended(self, *, shown: bool) -> None:
         """Says how long the model thought: without any styles, too, one sees where its reasoning ends."""
-        if self._thought is None:
+        if not self._thinks:
             return
-        seconds, self._thought = self._thought - self._asked, None
+        self._thinks = False
+        seconds = self._clock() - self._asked
         if shown:
-            self.notes.say(f"thought for {_seconds(seconds)}", "dim")
+            self.notes.say(
+                f"thought for {_seconds(seconds) if seconds >= FOLDED else 'less than 1 s'}", "dim"
+            )
             self.notes.print()
         elif seconds >= FOLDED:
             how = "" if self._told_how_to_unfold or not self._prompt else "/reasoning on shows it"
@@ -316,6 +319,8 @@ class Renderer:
         self._bottom.stop()
         stopped = event.kind == "interrupted"
         if stopped:
+            if self.notes.look.tty and not self._bottom.redraws:
+                self.notes.write("\n")  # ends the line on which the terminal echoed Ctrl-C
             self.notes.say(f"{event.message} {event.hint}" if self._prompt else event.message, "yellow")
         else:
             self.notes.error(event.message, event.hint)

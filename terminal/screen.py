@@ -318,35 +318,6 @@ class Screen:
                     return chosen[0]
 
 
-class Printed(io.TextIOBase):
-    """A stream whose lines are printed on a screen, above what is redrawn there; each when it is complete.
-
-    Of a line that was written over and over, as a progress bar does, the last state is printed.
-    """
-
-    encoding = "utf-8"
-
-    def __init__(self, screen: Screen) -> None:
-        self._screen = screen
-        self._line = ""
-
-    def writable(self) -> bool:
-        """It is all that can be done with it."""
-        return True
-
-    def write(self, text: str) -> int:
-        """Takes a piece of text."""
-        *lines, self._line = (self._line + text).split("\n")
-        for line in lines:
-            self._screen.print(line.rstrip("\r").rpartition("\r")[2])
-        return len(text)
-
-    def __exit__(self, *_: object) -> None:
-        """Prints a last line that was not ended."""
-        if self._line:
-            self.write("\n")
-
-
 @contextlib.contextmanager
 def quiet_pipe(*streams: TextIO | None) -> Iterator[None]:
     """Ends quietly when the reader of our output has gone (`| head -1`): what is still unwritten is dropped.

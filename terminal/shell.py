@@ -17,7 +17,7 @@ from config import Settings
 from terminal.interrupts import InterruptShield
 from terminal.meter import Meter, Toolbar
 from terminal.repl import Answer, Choice
-from terminal.screen import Printed, Screen
+from terminal.screen import Screen
 
 if TYPE_CHECKING:  # heavy: loaded by the thread, or by the first line
     from concurrent.futures import Future
@@ -27,6 +27,35 @@ if TYPE_CHECKING:  # heavy: loaded by the thread, or by the first line
     from terminal.render import Renderer
     from tools import Tool
     from wiring import Chat
+
+
+class Printed(io.TextIOBase):
+    """A stream whose lines are printed on a screen, above what is redrawn there; each when it is complete.
+
+    Of a line that was written over and over, as a progress bar does, the last state is printed.
+    """
+
+    encoding = "utf-8"
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._line = ""
+
+    def writable(self) -> bool:
+        """It is all that can be done with it."""
+        return True
+
+    def write(self, text: str) -> int:
+        """Takes a piece of text."""
+        *lines, self._line = (self._line + text).split("\n")
+        for line in lines:
+            self._screen.print(line.rstrip("\r").rpartition("\r")[2])
+        return len(text)
+
+    def __exit__(self, *_: object) -> None:
+        """Prints a last line that was not ended."""
+        if self._line:
+            self.write("\n")
 
 
 class Shell:

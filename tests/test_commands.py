@@ -18,8 +18,8 @@ from config import Settings, load_settings
 from history import ChatHistory
 from memory import FactError
 from terminal.commands import all_commands, run_command
-from terminal.screen import Look, Printed, Screen
-from terminal.shell import Shell
+from terminal.screen import Look, Screen
+from terminal.shell import Printed, Shell
 
 Make = Callable[..., Shell]
 

@@ -283,7 +283,7 @@ def test_the_status_line_follows_the_turn() -> None:
         "summarizing… 3 s · Ctrl-C to stop",
     ]
     assert out.shown() == [
-        "thought for 3 s · /reasoning on shows it",
+        "thought for 6 s · /reasoning on shows it",
         "retrying in 5 s: busy",
         "hi",
         "• f(a=1) → 2 · 3.0 s",
@@ -464,17 +464,17 @@ def test_a_closed_output_ends_the_ticker_quietly() -> None:
 
 
 def test_reasoning_is_shown_only_when_asked() -> None:
-    events: list[Event] = [ReasoningDelta("Because "), ReasoningDelta("so."), TextDelta("Yes."), DONE]
+    events: list[Event] = [ReasoningDelta("Because so."), TextDelta("Yes."), DONE]
     hidden, shown = Terminal(), Terminal()
     play(events, hidden, toolbar=True)
     play(events, shown, toolbar=True, reasoning=True)
     assert hidden.shown() == ["Yes."]
-    assert shown.shown() == ["Because so.", "thought for 0.0 s", "", "Yes."]
+    assert shown.shown() == ["Because so.", "thought for less than 1 s", "", "Yes."]
     assert "\x1b[2mBecause so.\x1b[0m" in shown.text  # dimmed
     out, notes = Terminal(PIPE), Terminal(PIPE)
     play(events, out, notes, reasoning=True)
     assert out.text == "Yes.\n"
-    assert notes.text.startswith("thinking: Because so.\nthought for 0.0 s\n\n")
+    assert notes.text.startswith("thinking: Because so.\nthought for less than 1 s\n\n")
 
 
 def test_reasoning_that_is_not_shown_is_one_line_and_can_be_unfolded() -> None:

@@ -174,6 +174,7 @@ def chat(shell: Shell, options: argparse.Namespace) -> int:
         toolbar=shell.toolbar,
         choices=shell.choices,
         history=shell.settings.home / "input_history" if keep else None,
+        on_shown=shell.load_ahead,
     )
     shell.toolbar_is_shown = reader.toolbar
     restore = ""
@@ -184,7 +185,6 @@ def chat(shell: Shell, options: argparse.Namespace) -> int:
         restore = say_resumed(shell).restore
     elif shell.prompt:
         shell.greet()
-    shell.load_ahead()
     repl(reader, shell.handle, restore)
     return 1 if shell.failed and not shell.prompt else 0
 

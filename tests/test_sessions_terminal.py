@@ -138,6 +138,12 @@ def test_a_session_that_is_not_there_is_one_line(run: Any, home: Path) -> None:
     assert notes(done) == ["There is no conversation to resume yet; this is a new one."]
 
 
+def test_nothing_to_resume_is_said_once(run: Any) -> None:
+    assert notes(run("--resume")) == [
+        "There is no conversation to resume yet; this is a new one.",
+    ]
+
+
 def test_no_history_keeps_nothing(run: Any, home: Path) -> None:
     done = run("--no-history", "the zqsecret word")
     assert (done.returncode, notes(done)) == (0, [])

@@ -87,7 +87,8 @@ def say_resumed(shell: Shell) -> Answer:
     """Say which conversation this is; an unanswered question is offered for editing."""
     context = shell.chat.context
     turns = f"{context.turn_count:,} turn{'' if context.turn_count == 1 else 's'}"
-    shell.notes.say(f"Resumed: {shell.chat.title or 'untitled'} ({turns}).")
+    if context.turn_count or context.recovered:  # or else there was nothing to resume, as a notice has said
+        shell.notes.say(f"Resumed: {shell.chat.title or 'untitled'} ({turns}).")
     recovered, context.recovered = context.recovered, None
     return Answer(restore=recovered or "")
 

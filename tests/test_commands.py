@@ -128,6 +128,33 @@ def test_a_hit_is_wrapped_between_words(make: Make) -> None:
     }
 
 
+def test_arguments_complete_with_a_word_about_them(make: Make, tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("x")
+    shell = make()
+    shell.turn("my boat")
+    said(shell, "/remember home port = Bergen")
+    session = shell.chat.session
+    assert session is not None
+    for line, choices in {
+        "/resume ": [(session.id, 0, "my boat")],
+        "/delete ": [(session.id, 0, "my boat")],
+        "/forget h": [("home port", 1, "Bergen")],
+        "/facts a": [("all", 1, "replaced values too")],
+        "/tools of": [("off", 2, "")],
+        "/help und": [("undo", 3, "")],
+        f"/attach {tmp_path}/note": [(f"{tmp_path}/notes.md", len(f"{tmp_path}/note"), "")],
+        f"/export {tmp_path}/note": [(f"{tmp_path}/notes.md", len(f"{tmp_path}/note"), "")],
+        f"/import {tmp_path}/note": [(f"{tmp_path}/notes.md", len(f"{tmp_path}/note"), "")],
+    }.items():
+        assert [tuple(choice) for choice in shell.choices(line)] == choices, line
+
+
+def test_without_a_history_there_are_no_sessions_to_complete(make: Make) -> None:
+    shell = make()
+    shell._keep_history = False
+    assert list(shell.choices("/resume ")) == []
+
+
 # ---- tables -----------------------------------------------------------------------------------------------
 
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from terminal.shell import Shell
 
 Run = Callable[["Shell", str], Answer | None]
-Values = Callable[["Shell", str], Iterable[str]]
+Values = Callable[["Shell", str], Iterable[str | tuple[str, str]]]
+"""What may stand there, alone or with a word about it."""
 AS_TEXT = "a blank before the / sends it as text."
 LONGEST_SENTENCE = 400
 """Characters of an error that are shown: what was typed may be in it, and may be long."""
@@ -131,16 +132,17 @@ def quoted(argument: str) -> str:
 
 def complete(shell: Shell, line: str) -> Iterable[Choice]:
     """Return what may end a command line that was typed up to the cursor."""
-    name, blank, rest = line[1:].partition(" ")
+    name, blank, typed = line[1:].partition(" ")
     commands = all_commands()
     if not blank:
         for each in commands.values():
             if each.name.startswith(name.lower()):
                 yield Choice(f"/{each.name}", len(line), each.help[0])
     elif (known := commands.get(name.lower())) is not None and known.values is not None:
-        for value in known.values(shell, rest):
-            if value.lower().startswith(rest.lower()):
-                yield Choice(value, len(rest))
+        for value in known.values(shell, typed):
+            text, about = value if isinstance(value, tuple) else (value, "")
+            if text.lower().startswith(typed.lower()):
+                yield Choice(text, len(typed), about)
 
 
 def on_or_off(argument: str, now: bool) -> bool:

@@ -19,11 +19,16 @@ def _switch(shell: Shell, typed: str) -> Iterable[str]:
     return ["on", "off"]
 
 
-def _keys(shell: Shell, typed: str) -> Iterable[str]:
+def _all(shell: Shell, typed: str) -> Iterable[tuple[str, str]]:
+    del shell, typed
+    return [("all", "replaced values too")]
+
+
+def _keys(shell: Shell, typed: str) -> Iterable[str | tuple[str, str]]:
     facts = shell.chat.facts
     if typed.startswith("--source"):
         return [f"--source {source}" for source in facts.sources()]
-    return [*(fact.key for fact in facts.all()), "--source"]
+    return [*((fact.key, fact.value) for fact in facts.all()), ("--source", "all from one source")]
 
 
 @command("/remember KEY = VALUE", "memory")
@@ -41,7 +46,7 @@ def remember(shell: Shell, argument: str) -> None:
     shell.notes.say(f"Remembered: {fact.key} = {fact.value}")
 
 
-@command("/facts [all]", "memory")
+@command("/facts [all]", "memory", _all)
 def show_facts(shell: Shell, argument: str) -> None:
     """List the facts with their source, confidence and age; `/facts all` shows replaced values too."""
     facts = shell.chat.facts

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from terminal.cells import Line, Span
 from terminal.commands import UsageError, command, named_path, quoted
 from terminal.commands.memory import age
-from terminal.commands.turns import read_file
+from terminal.commands.turns import files, read_file
 from terminal.repl import Answer
 from terminal.safe import one_line
 
@@ -30,9 +30,15 @@ def _history(shell: Shell) -> ChatHistory:
     return shell.chat.history
 
 
-def _ids(shell: Shell, typed: str) -> Iterable[str]:
+def _ids(shell: Shell, typed: str) -> Iterable[tuple[str, str]]:
     del typed
-    return [info.id for info in _history(shell).sessions(20)]
+    from history import HistoryError
+
+    history = shell.chat.history
+    try:
+        return [(info.id, info.title) for info in history.sessions(20)] if history is not None else []
+    except HistoryError:  # which a command will say; a menu just stays away
+        return []
 
 
 @command("/sessions", "sessions")
@@ -138,7 +144,7 @@ def marked(hit: Hit) -> Line:
     return [*line, Span(hit.snippet[end:])]
 
 
-@command("/export FILE", "sessions")
+@command("/export FILE", "sessions", files)
 def export(shell: Shell, argument: str) -> None:
     """Write this conversation to a file: Markdown for `.md`, JSON for `.json`, which /import loads again."""
     from export import to_json, to_markdown
@@ -163,7 +169,7 @@ def export(shell: Shell, argument: str) -> None:
     shell.notes.say(f"Wrote {path}.")
 
 
-@command("/import FILE", "sessions")
+@command("/import FILE", "sessions", files)
 def import_file(shell: Shell, argument: str) -> Answer:
     """Load a conversation that /export wrote as JSON, and continue it."""
     history = _history(shell)

@@ -146,7 +146,8 @@ def edit(shell: Shell, argument: str) -> Answer:
     return Answer(restore=edited)
 
 
-def _files(shell: Shell, typed: str) -> Iterable[str]:
+def files(shell: Shell, typed: str) -> Iterable[str]:
+    """Complete the name of a file."""
     del shell
     folder, start = os.path.split(os.path.expanduser(typed))  # noqa: PTH111 - half a path is no Path yet
     prefix = typed[: len(typed) - len(start)]
@@ -161,7 +162,12 @@ def _files(shell: Shell, typed: str) -> Iterable[str]:
     ]
 
 
-@command("/attach [FILE | clear]", "conversation", _files)
+def _files_or_clear(shell: Shell, typed: str) -> Iterable[str | tuple[str, str]]:
+    clear = [("clear", "attach nothing")] if shell.chat.attached else []
+    return [*clear, *files(shell, typed)]
+
+
+@command("/attach [FILE | clear]", "conversation", _files_or_clear)
 def attach(shell: Shell, argument: str) -> None:
     """Send a text file along with the next question, fenced as untrusted data.
 

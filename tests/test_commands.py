@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from agent import ToolTrace, TurnTrace
 from brain import BrainError
 from config import Settings, load_settings
 from history import ChatHistory
@@ -235,6 +236,13 @@ def test_what_is_said_to_make_the_window_smaller_does(make: Make) -> None:
         shell.turn(f"number {number}")
     said(shell, "/budget 8000 2")
     assert said(shell, "/compact")[0].startswith("compact×1 · dropped 2 turns")
+
+
+def test_trace_says_in_words_that_a_call_failed(make: Make) -> None:
+    shell = make()
+    trace = TurnTrace((), (ToolTrace("f", "{}", "no", False, 0.1), ToolTrace("g", "{}", "yes", True, 0.2)))
+    shell.chat.traces.append(trace)
+    assert {"f {} (0.1 s, failed)", "g {} (0.2 s)"} <= set(said(shell, "/trace"))
 
 
 # ---- the payload ------------------------------------------------------------------------------------------

@@ -123,7 +123,8 @@ def trace(shell: Shell, argument: str) -> None:
     ]
     shell.notes.table(["request", "estimated", "billed", "reply", "seconds", "ended"], rows, align="rrrrrl")
     for call in last.tools:
-        shell.notes.say(f"{call.name} {call.arguments} ({call.seconds:.1f} s)", "bold")
+        failed = "" if call.ok else ", failed"
+        shell.notes.say(f"{call.name} {call.arguments} ({call.seconds:.1f} s{failed})", "bold")
         shell.notes.say(call.result, "" if call.ok else "red", indent=2)
     shell.notes.say(f"The whole turn took {last.seconds:.1f} s.", "dim")
 

@@ -221,7 +221,9 @@ def next_lesson(work: Workspace, *, skip: bool) -> int:
         raise CourseError(
             f"Lesson {lesson.nn} has open tasks, {still} (./course check); go on anyway: ./course next --skip"
         )
-    return goto(work, work.course.lessons[lesson.number + 1])
+    code = goto(work, work.course.lessons[lesson.number + 1])
+    print(f"It begins at the reference of lesson {lesson.nn}; your own is on {lesson.branch}.")
+    return code
 
 
 def goto(work: Workspace, lesson: Lesson) -> int:

@@ -144,8 +144,9 @@ def migrate(conn: sqlite3.Connection, path: Path, version: int) -> Path:
             conn.execute("ROLLBACK")
         if isinstance(error, sqlite3.Error) and code(error) != sqlite3.SQLITE_INTERRUPT:
             raise
-        if version_of(conn, path) == version:
-            kept.unlink()
+        if version_of(conn, path) != version:
+            return kept  # Ctrl-C came too late to stop it
+        kept.unlink()
         raise KeyboardInterrupt from None
     conn.set_progress_handler(None, 0)
     return kept

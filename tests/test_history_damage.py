@@ -422,6 +422,21 @@ def test_a_migration_that_is_stopped_leaves_the_old_file_as_it_was(
         assert history.notices[0].endswith(f"kept as {path}.v1.")
 
 
+def test_a_migration_that_is_stopped_too_late_is_done(path: Path) -> None:
+    """Ctrl-C is seen when SQLite returns, and by then the file may be a new one already."""
+    version_one(path)
+
+    class Late(sqlite3.Connection):
+        def executescript(self, script: str) -> sqlite3.Cursor:
+            super().executescript(script)
+            raise KeyboardInterrupt
+
+    with closing(sqlite3.connect(path, isolation_level=None, factory=Late)) as conn:
+        assert schema.migrate(conn, path, 1) == Path(f"{path}.v1")
+    assert Path(f"{path}.v1").exists()
+    assert sql(path, "PRAGMA user_version") == [(schema.SCHEMA_VERSION,)]
+
+
 def test_what_may_take_long_is_said_while_it_runs(path: Path) -> None:
     """Also to whoever must wait for another terminal that does it."""
     said: list[str] = []

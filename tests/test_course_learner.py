@@ -16,7 +16,7 @@ pytest.importorskip("lessons", reason="the course is not in this tree")
 
 import little_course as little
 
-from lessons import CourseError, check, learner, start
+from lessons import CourseError, check, learner, prose, start
 from lessons.cli import main
 from lessons.hostile import hostile_environment, hostile_home
 from lessons.workspace import Workspace
@@ -276,6 +276,60 @@ def test_read_and_show_and_diff(work: Workspace, capsys: pytest.CaptureFixture[s
     assert little.git(work.root, "status", "--porcelain").split() == ["M", "greeting.py", "??", "new.py"]
     (work.root / "new.py").unlink()
     assert "Your files are those of article-00." in say(work, capsys, "diff")
+
+
+def test_help_lists_the_commands(work: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
+    """`./course help` is what a person types; `--help` says the same."""
+    said = say(work, capsys, "help")
+    assert "the text of the lesson, or the glossary" in said
+    with pytest.raises(SystemExit):
+        main(["--repository", str(work.root), "--help"])
+    assert capsys.readouterr().out == said
+
+
+TEXT = """\
+# A heading that is longer than the twenty columns stays
+
+A paragraph that goes
+on in a second line.
+
+- an item that is long enough
+  to be wrapped
+- [two](x.md)
+
+```sh
+a command that is longer than twenty columns
+```
+
+| a table | that is longer than twenty |
+"""
+FILLED = """\
+# A heading that is longer than the twenty columns stays
+
+A paragraph that
+goes on in a second
+line.
+
+- an item that is
+  long enough to be
+  wrapped
+- [two](x.md)
+
+```sh
+a command that is longer than twenty columns
+```
+
+| a table | that is longer than twenty |
+"""
+
+
+def test_texts_are_filled_to_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Paragraphs, items and answers, between words; code, tables and headings stay as they are."""
+    monkeypatch.setenv("COLUMNS", "20")
+    assert prose.markdown(TEXT) == FILLED
+    assert prose.fill("b) because it is wrong\n\nx") == "b) because it is\n   wrong\n\nx"
+    monkeypatch.setenv("COLUMNS", "400")
+    assert max(map(len, prose.fill("word " * 100).split("\n"))) <= prose.WIDEST
 
 
 def test_quiz_explains_right_and_wrong(work: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 from conversations import Message, turns  # noqa: E402 - found by the line above
 from spread import Spread  # noqa: E402
 
+from config import DEFAULT_SYSTEM_PROMPT  # noqa: E402
 from context import ContextManager  # noqa: E402
 from tokens import count_payload  # noqa: E402
 
@@ -46,7 +47,7 @@ def errors(count: Callable[[list[Message]], int], *, learning: bool) -> tuple[li
         The relative error of `ctx≈` at each request after the first (which teaches the rest when `learning`
         is on), and how many of these payloads were over the budget as the server counts.
     """
-    ctx = ContextManager("Be brief.", BUDGET, MODEL, 1000)
+    ctx = ContextManager(DEFAULT_SYSTEM_PROMPT, BUDGET, MODEL, 1000)
     found, overflows = [], 0
     for number, turn in enumerate(turns(TURNS, tools=False, seed=3)):
         ctx.append_user(turn[0]["content"])

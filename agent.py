@@ -276,7 +276,7 @@ class Agent:
         """Make the payload, and say so when it took a compaction to make it fit."""
         context = self.context
         before = context.compact_count
-        if context.has_summarizer and context.token_count > context.token_budget:
+        if context.has_summarizer and context.compacts_next:
             yield Working("summarizing")
         payload = context.build_for_llm()
         if context.compact_count > before:

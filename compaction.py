@@ -55,7 +55,7 @@ def _plan(view: View, payload: PayloadBuilder, summarize: Summarize | None) -> P
     view = fit_summary(view, limits, log.counter)
     room = max(0, limits.summary - log.counter.text(view.summary or "")) if summarize else 0
     slid = _cut(view, payload, limits, room)
-    if payload.count(slid) > limits.budget:
+    if payload.corrected_count(slid) > payload.token_budget:  # the margin is given up before the turn is
         _overflow(slid, payload)
     dropped = dropped_spans(view, slid, log)
     slid = owe(slid, dropped, limits)

@@ -39,7 +39,7 @@ from turns import (
     new_step,
     tool_message,
 )
-from view import Compaction, Limits, Span, View, corrected
+from view import Compaction, Limits, Span, View
 
 __all__ = [
     "Compaction",
@@ -262,7 +262,7 @@ class ContextManager:
         view = self._without_revoked(self._view)
         with self._payload.steady_facts():
             tokens = self._payload.count(view)
-            if compact or corrected(tokens, self.correction) > self.token_budget:
+            if compact or self._payload.is_over(view, tokens):
                 self._compact(view)
                 tokens = self._payload.count(self._view)
             elif view is not self._view:
@@ -352,6 +352,11 @@ class ContextManager:
     def token_count(self) -> int:
         """Corrected count of the next payload in tokens, tool schemas and priming included."""
         return self._payload.corrected_count(self._view)
+
+    @property
+    def compacts_next(self) -> bool:
+        """Whether the next build begins with a compaction."""
+        return self._payload.is_over(self._view, self._payload.count(self._view))
 
     @property
     def compact_count(self) -> int:

@@ -107,6 +107,10 @@ class PayloadBuilder:
         """A message with its size."""
         return Entry(message, self.log.counter.message(message))
 
+    def is_over(self, view: View, tokens: int) -> bool:
+        """Whether a payload of so many tokens (our own count) has to be made smaller."""
+        return tokens > self.limits(view).budget
+
     def corrected_count(self, view: View) -> int:
         """The count of the payload as the provider would count it, in tokens."""
         return corrected(self.count(view), view.correction_for(self.model))

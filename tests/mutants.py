@@ -78,9 +78,16 @@ MUTANTS = [
     ),
     Mutant(
         "the budget ignores the correction",
-        "context.py",
-        "if compact or corrected(tokens, self.correction) > self.token_budget:",
-        "if compact or tokens > self.token_budget:",
+        "payload.py",
+        "return tokens > self.limits(view).budget",
+        "return tokens > self.token_budget",
+    ),
+    Mutant("a learned ratio leaves no margin", "view.py", "- int(MARGIN * token_budget)", "- 0"),
+    Mutant(
+        "the margin is not given up for the newest turn",
+        "compaction.py",
+        "if payload.corrected_count(slid) > payload.token_budget:",
+        "if payload.count(slid) > limits.budget:",
     ),
     Mutant("a pin has no cap", "context.py", "if pinned > cap:", "if False:"),
     Mutant(

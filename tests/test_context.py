@@ -186,6 +186,46 @@ def test_usage_belongs_to_the_payload_that_was_built_last() -> None:
     assert ctx.correction == 1.0
 
 
+def asked(tokens: int, correction: float) -> ContextManager:
+    """A context of 400 tokens: an answered turn, billed at so many times our count, and a new question."""
+    ctx = context(400)
+    ctx.append_user("U")
+    billed = correction * count_payload(ctx.build_for_llm(), MODEL)
+    ctx.append_assistant("A", usage={"prompt_tokens": int(billed)})
+    ctx.append_user(words(tokens))
+    assert ctx.correction == correction
+    return ctx
+
+
+@pytest.mark.parametrize(("correction", "limit"), [(1.0, 400), (2.0, 392)])
+def test_a_learned_ratio_leaves_a_margin(correction: float, limit: int) -> None:
+    """The ratio is a guess about new text: with it 2 % of the budget stay free, without it nothing does."""
+    sizes = set()
+    for tokens in range(int(340 / correction), int(400 / correction)):
+        ctx = asked(tokens, correction)
+        sizes.add(ctx.token_count)
+        over = ctx.token_count > limit
+        assert ctx.compacts_next == over
+        if ctx.token_count <= 400:
+            ctx.build_for_llm()
+            assert ctx.compact_count == over
+    assert {limit, 400} <= sizes
+
+
+def test_the_margin_is_given_up_before_the_newest_turn_is() -> None:
+    """A question that takes 98 to 100 % of the budget goes out, and the ratio is kept."""
+    sizes = set()
+    for tokens in range(170, 200):
+        ctx = asked(tokens, 2.0)
+        payload = ctx.build_for_llm()
+        if ctx.correction == 2.0:
+            sizes.add(ctx.token_count)
+            assert ctx.build_for_llm() == payload
+            assert ctx.compact_count <= 1
+    assert {392, 400} <= sizes
+    assert max(sizes) == 400
+
+
 def test_an_overflow_by_the_correction_alone_resets_it() -> None:
     """One absurd usage cannot lock the chat."""
     ctx = context(600)

@@ -72,7 +72,7 @@ def build(shell: Shell, *, compact: bool = False) -> list[dict[str, Any]]:
     """Build the next payload; what that compacted is shown, as it would be in a turn."""
     context = shell.chat.context
     before = context.compact_count
-    slow = context.has_summarizer and (compact or context.token_count > context.token_budget)
+    slow = context.has_summarizer and (compact or context.compacts_next)
     with shell.notes.progress("summarizing") if slow else nullcontext():
         payload = context.build_for_llm(compact=compact)
     if context.compact_count > before:

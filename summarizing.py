@@ -123,11 +123,6 @@ def _next_piece(view: View, log: Log, limits: Limits) -> _Piece:
     owed = list(view.owed)
     covered = view.covered
     total = 0
-    if view.omitted:
-        note = f"[about {view.omitted:,} tokens of older conversation are left out here]"
-        entries.append(
-            Entry({"role": "user", "content": note}, log.counter.message({"role": "user", "content": note}))
-        )
     while owed:
         span = owed[0]
         turn = log[span.first]
@@ -143,7 +138,8 @@ def _next_piece(view: View, log: Log, limits: Limits) -> _Piece:
         owed.pop(0)
         if span.last > span.first:
             owed.insert(0, replace(span, first=span.first + 1, skip=0))
-    return _Piece(_bounded(entries, limits.owed, log.counter), tuple(sources), covered, tuple(owed))
+    messages = _bounded(entries, limits.owed, log.counter, view.omitted)
+    return _Piece(messages, tuple(sources), covered, tuple(owed))
 
 
 def _span_entries(span: Span, turn: Turn) -> list[Entry]:
@@ -162,12 +158,15 @@ def _is_tainted(turn: Turn, view: View) -> bool:
     return not names.isdisjoint(view.tainted)
 
 
-def _bounded(entries: Sequence[Entry], cap: int, counter: TokenCounter) -> list[Message]:
-    """Return copies of messages that fit the cap together.
+def _bounded(entries: Sequence[Entry], cap: int, counter: TokenCounter, omitted: int) -> list[Message]:
+    """Return copies of messages that fit the cap together, behind a note of what is missing before them.
 
     What is too long gives way where that costs least: first the ends of long tool results, then those of
-    all long messages, at last the oldest messages. Every omission is visible.
+    all long messages, at last the oldest messages. Every omission is visible; `omitted` tokens were before.
     """
+    if omitted:
+        cap -= counter.message(_missing(omitted))
+    whole = entries
     entries = _with_short_texts(entries, {"tool"}, cap, counter)
     entries = _with_short_texts(entries, {"tool", "user", "assistant"}, cap, counter)
     messages: list[Message] = []
@@ -177,13 +176,15 @@ def _bounded(entries: Sequence[Entry], cap: int, counter: TokenCounter) -> list[
         if entry.tokens > room and "tool_calls" not in entry.message:
             entry = _shortened(entry, room, counter)
         if entry.tokens > room:
-            missing = sum(entry.tokens for entry in entries[: index + 1])
-            note = f"[about {missing:,} tokens of older messages are left out here]"
-            messages.append({"role": "user", "content": note})
+            omitted += sum(entry.tokens for entry in whole[: index + 1])
             break
         messages.append(copy_message(entry.message))
         room -= entry.tokens
-    return messages[::-1]
+    return [*([_missing(omitted)] if omitted else []), *messages[::-1]]
+
+
+def _missing(tokens: int) -> Message:
+    return {"role": "user", "content": f"[about {tokens:,} tokens of older messages are left out here]"}
 
 
 def _with_short_texts(

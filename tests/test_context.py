@@ -743,3 +743,27 @@ def test_a_summary_longer_than_what_it_replaces_is_refused() -> None:
     text, fault = check_summary(words(30), None, 20, 100, counter)
     assert (text, "replaces only 20" in fault) == ("", True)
     assert check_summary(words(30), words(15), 20, 100, counter) == (words(30), "")
+
+
+def test_what_is_missing_before_a_request_is_named_in_full() -> None:
+    """A summarizer that comes late is told how much it does not get: all that is neither sent nor told."""
+    requests: list[list[dict[str, Any]]] = []
+
+    def summarizer(previous: str | None, dropped: list[dict[str, Any]], *, max_tokens: int) -> str:
+        requests.append(dropped)
+        return "brief"
+
+    ctx = context(400)
+    sizes = {"user": 34, "assistant": 24}  # with their frames
+    for number in range(24):
+        if number == 12:
+            ctx.configure(summarizer=summarizer)
+        ctx.append_user(words(30))
+        ctx.build_for_llm()
+        if requests:
+            break
+        ctx.append_assistant(words(20))
+    note, *told = requests[0]
+    kept = sum(sizes[message["role"]] for message in (*told, *ctx.messages[:-1]))
+    missing = (ctx.turn_count - 1) * sum(sizes.values()) - kept
+    assert note["content"] == f"[about {missing} tokens of older messages are left out here]"

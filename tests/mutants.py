@@ -246,8 +246,8 @@ MUTANTS = [
     Mutant(
         "an overflow goes out",
         "compaction.py",
-        "    if payload.count(slid) > limits.budget:\n        _overflow(slid, payload)\n",
-        "",
+        "        _overflow(slid, payload)\n    dropped",
+        "        pass\n    dropped",
     ),
     Mutant(
         "one absurd usage locks the chat",

@@ -236,7 +236,7 @@ class Agent:
             except BrainError as error:
                 if error.kind == "context_length" and not (shrunk or progress.spoke):
                     shrunk = True
-                    yield Notice(self._lower_budget(error))
+                    yield from self._lower_budget(error)
                 elif error.needs_reasoning and not (reasoning_sent or progress.spoke):
                     reasoning_sent = True
                     with self.shield():
@@ -283,8 +283,13 @@ class Agent:
             yield Compacted(context.compactions[-1])
         return payload
 
-    def _lower_budget(self, error: BrainError) -> str:
-        """Lower the budget to what the server allows, in our own count, and say so."""
+    def _lower_budget(self, error: BrainError) -> Iterator[Event]:
+        """Lower the budget to what the server allows, in our own count, and say so.
+
+        Raises:
+            BrainError: the same, when not even this question would fit then: the budget stays as it was, or
+                every later question would be refused here, whatever model it goes to.
+        """
         count, old = self.context.token_count, self.context.token_budget
         limit = error.server_limit
         if limit:
@@ -295,8 +300,13 @@ class Agent:
             new = int(count * UNKNOWN_LIMIT_SHARE)
         new = max(1, min(new, old - 1, count - 1))
         self.context.configure(token_budget=new)
+        try:
+            yield from self._build()
+        except ContextOverflow:
+            self.context.configure(token_budget=old)
+            raise error from None
         says = f" holds {limit:,} tokens" if limit else " is smaller than the budget"
-        return f"The server's context{says}; the budget is now {new:,} instead of {old:,} tokens."
+        yield Notice(f"The server's context{says}; the budget is now {new:,} instead of {old:,} tokens.")
 
     def _act(self, call: dict[str, Any], progress: _Progress) -> Iterator[Event]:
         """Run one call and append its one result, whatever happens to it."""
@@ -342,7 +352,9 @@ class Agent:
         yield Working("summarizing")
         try:
             self.compactor.compact_if_needed()
-        except Exception as error:  # noqa: BLE001 - a person's own compactor may raise anything
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - a person's own compactor may raise anything, `exit()` too
             yield Notice(f"The summary was not written ({describe(error)}). Nothing was lost.")
             return
         if context.summary != summary:

@@ -25,6 +25,7 @@ import server_errors
 import wire
 from assembly import Assembly, ReasoningDelta, Reply, TextDelta, Usage
 from failures import BrainError
+from redaction import keep_secret
 
 if TYPE_CHECKING:
     import openai
@@ -111,6 +112,7 @@ class Brain:
         connect_timeout: float = 10.0,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:
+        keep_secret(api_key)
         self.model = model
         self._api_key = api_key
         self._base_url = base_url or DEFAULT_BASE_URL

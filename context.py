@@ -39,7 +39,7 @@ from turns import (
     new_step,
     tool_message,
 )
-from view import Compaction, Limits, Span, View
+from view import CORRECTION_RANGE, Compaction, Limits, Span, View
 
 __all__ = [
     "Compaction",
@@ -50,11 +50,6 @@ __all__ = [
     "Question",
     "Section",
 ]
-
-CORRECTION_RANGE = (0.5, 5.0)
-"""Bounds of the learned ratio between the provider's count and ours, so that one absurd figure does
-little harm. Non-ASCII parallel results have been billed at about five times our count
-(community.openai.com, topic 538914)."""
 
 _UNSET: Any = object()
 

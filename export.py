@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from session import INSERT_MESSAGE, ROLES, clean_title, encodable, from_columns, title_of, to_columns
+from turns import is_json_object
 
 FORMAT = "mini-agent session"
 VERSION = 1
@@ -137,15 +138,11 @@ def _check_fields(message: Mapping[str, Any], place: str) -> None:
 
 def _is_call(call: Any) -> bool:
     function = call.get("function") if isinstance(call, dict) else None
-    if not isinstance(function, dict) or not all(
-        isinstance(text, str) and text
-        for text in (call.get("id"), function.get("name"), function.get("arguments"))
-    ):
+    if not isinstance(function, dict) or not isinstance(call.get("id"), str) or not call["id"]:
         return False
-    try:
-        return isinstance(json.loads(function["arguments"]), dict)
-    except (ValueError, RecursionError):
-        return False
+    name, arguments = function.get("name"), function.get("arguments")
+    named = isinstance(name, str) and bool(name)
+    return named and isinstance(arguments, str) and is_json_object(arguments)
 
 
 def _check_turn(row: Any, place: str) -> None:
@@ -156,8 +153,8 @@ def _check_turn(row: Any, place: str) -> None:
 
 def _check_time(value: Any, place: str) -> None:
     try:
-        from_iso(value)
-    except (TypeError, ValueError, OverflowError):
+        to_iso(from_iso(value))  # a zone can take it before the year 1 or past 9999
+    except (TypeError, ValueError, OverflowError, OSError):
         _expect(False, f"{place} is not a time")
 
 

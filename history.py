@@ -348,4 +348,7 @@ def _numbers(conn: sqlite3.Connection, id_prefix: str) -> list[tuple[str, int]]:
 
 
 def _utc(timestamp: float) -> datetime:
-    return datetime.fromtimestamp(timestamp, UTC)
+    try:
+        return datetime.fromtimestamp(timestamp, UTC)
+    except (TypeError, ValueError, OverflowError, OSError):  # damaged: a time is for people only
+        return datetime.fromtimestamp(0, UTC)

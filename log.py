@@ -10,7 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ports import SessionLog
 from tokens import TokenCounter, counter_for
-from turns import Entry, Evidence, Message, Turn, assistant_message, new_step, tool_message
+from turns import (
+    ContextError,
+    Entry,
+    Evidence,
+    Message,
+    Turn,
+    assistant_message,
+    check_calls,
+    new_step,
+    tool_message,
+)
 
 UNREADABLE = "[the rest of this turn could not be read from the history]"
 
@@ -98,7 +108,11 @@ def turn_from_messages(number: int, messages: Sequence[Message], counter: TokenC
     for message in messages[1:]:
         role, content, calls = message.get("role"), message.get("content"), message.get("tool_calls")
         if role == "assistant" and calls and not turn.pending():
-            turn.steps.append(new_step(entry(assistant_message(content, calls)), message.get("reasoning")))
+            try:
+                call = entry(assistant_message(content, check_calls(calls)))
+            except (ContextError, TypeError):  # it never came in through the context: a damaged row
+                break
+            turn.steps.append(new_step(call, message.get("reasoning")))
         elif role == "tool" and message.get("tool_call_id") in turn.pending():
             turn.steps[-1].place(entry(tool_message(message["tool_call_id"], content or "")))
         elif role == "assistant" and content and not turn.pending():

@@ -33,6 +33,13 @@ class UserError(Exception):
     """What a person asked for cannot be done; one sentence, exit code 1."""
 
 
+def session_id(text: str) -> str:
+    """What --session names; a text without any characters would mean all of them."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("it is empty: name an id's first characters (--sessions lists them)")
+    return text.strip()
+
+
 def make_parser() -> argparse.ArgumentParser:
     """The command line: our own options here, one for each setting from `config.py`."""
     from config import add_options
@@ -48,7 +55,9 @@ def make_parser() -> argparse.ArgumentParser:
     sessions = parser.add_argument_group("sessions")
     which = sessions.add_mutually_exclusive_group()
     which.add_argument("--resume", action="store_true", help="continue the last conversation")
-    which.add_argument("--session", metavar="ID", help="continue this one; its first characters are enough")
+    which.add_argument(
+        "--session", metavar="ID", type=session_id, help="continue this one; its first characters are enough"
+    )
     which.add_argument("--sessions", action="store_true", help="list the conversations")
     which.add_argument("--no-history", action="store_true", help="keep nothing of the conversation on disk")
     ways = parser.add_argument_group("ways of working")

@@ -51,7 +51,8 @@ new brief only, in short lines, in the language of the conversation, without a h
 
 _NONE_YET = "(none yet)"
 _FRAME_TOKENS = 64  # labels, the closing line, and the frame of the two messages that carry the request
-_SMALLEST_INPUT = 1_000
+SMALLEST_INPUT = 450
+"""Tokens that a request to the summarizer needs: the instructions (189), the frame, a brief and a message."""
 _FAN_IN = 4  # briefs of parts that are joined by one request
 
 Ask = Callable[[str, str, int], str]
@@ -143,10 +144,11 @@ class RollingSummary(BaseMemoryCompactor):
         ask: asks the model. `main.py` makes it of a context of its own, which keeps it within budget.
         every_turns: as in the base class.
         input_tokens: most tokens of a request, instructions included; more messages than that are
-            taken in by several requests, one after the other.
+            taken in by several requests, one after the other. A function is asked at each call, for a
+            budget that changes.
         message_tokens: a longer message is shortened to this, visibly.
         max_tokens: as in the base class.
-        model: whose tokens are counted.
+        model: whose tokens are counted; also as a function.
 
     Raises:
         ValueError: `input_tokens` is too small to hold instructions, a brief and messages.
@@ -157,16 +159,14 @@ class RollingSummary(BaseMemoryCompactor):
         ask: Ask,
         *,
         every_turns: int = 10,
-        input_tokens: int = 6_000,
+        input_tokens: int | Callable[[], int] = 6_000,
         message_tokens: int = 500,
         max_tokens: int = 800,
-        model: str = "",
+        model: str | Callable[[], str] = "",
     ) -> None:
         super().__init__(ask, every_turns=every_turns, max_tokens=max_tokens)
-        if input_tokens < _SMALLEST_INPUT:
-            raise ValueError(
-                f"input_tokens is {input_tokens:,}; a request needs at least {_SMALLEST_INPUT:,}"
-            )
+        if isinstance(input_tokens, int):
+            _check_input(input_tokens)
         self.input_tokens = input_tokens
         self.message_tokens = message_tokens
         self.model = model
@@ -174,7 +174,7 @@ class RollingSummary(BaseMemoryCompactor):
     def __call__(self, previous: str | None, dropped: Sequence[Message], *, max_tokens: int) -> str:
         """Return the new brief; "" when the model returned nothing. Errors of `ask` pass through."""
         brief = previous or ""
-        counter = counter_for(self.model)
+        counter = self._counter()
         room = self._room(counter)
         lines = self._lines(dropped, counter)
         while lines:
@@ -199,7 +199,7 @@ class RollingSummary(BaseMemoryCompactor):
             max_tokens: most tokens of the summary, and of the summary of each part.
             progress: called before each request and at the end.
         """
-        counter = counter_for(self.model)
+        counter = self._counter()
         room = self._room(counter)
         cap = min(max_tokens or self.max_tokens, room // (_FAN_IN + 1))
         lines = self._lines(messages, counter)
@@ -231,7 +231,12 @@ class RollingSummary(BaseMemoryCompactor):
 
     def _room(self, counter: TokenCounter) -> int:
         """Tokens that the brief so far and the messages share in a request."""
-        return self.input_tokens - counter.text(SUMMARY_PROMPT) - _FRAME_TOKENS
+        given = self.input_tokens if isinstance(self.input_tokens, int) else self.input_tokens()
+        _check_input(given)
+        return given - counter.text(SUMMARY_PROMPT) - _FRAME_TOKENS
+
+    def _counter(self) -> TokenCounter:
+        return counter_for(self.model if isinstance(self.model, str) else self.model())
 
     def _lines(self, messages: Iterable[Message], counter: TokenCounter) -> deque[str]:
         # A message must fit beside the brief, whatever it holds.
@@ -243,6 +248,13 @@ class RollingSummary(BaseMemoryCompactor):
         text = f"{text}\n\nWrite the new brief now, in at most {max_tokens * 3 // 4:,} words."
         assert self.ask is not None
         return _without_heading(self.ask(SUMMARY_PROMPT, text, max_tokens))
+
+
+def _check_input(tokens: int) -> None:
+    if tokens < SMALLEST_INPUT:
+        raise ValueError(
+            f"a summary takes a request of at least {SMALLEST_INPUT:,} tokens, not of {tokens:,}"
+        )
 
 
 def load_compactor(path: Path | str, ask: Ask | None = None) -> BaseMemoryCompactor:

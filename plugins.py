@@ -12,6 +12,8 @@ import traceback
 from pathlib import Path
 from types import ModuleType
 
+from redaction import hide_secrets
+
 _numbers = itertools.count(1)
 
 
@@ -50,7 +52,7 @@ def describe(error: BaseException) -> str:
     if isinstance(error, SystemExit):
         return "it tried to end the program"
     # The text of a SyntaxError repeats the line, which the caller names.
-    text = error.msg if isinstance(error, SyntaxError) else str(error)
+    text = hide_secrets(error.msg if isinstance(error, SyntaxError) else str(error))
     return " ".join(f"{type(error).__name__}: {text}".split())[:300].rstrip(".: ")
 
 

@@ -5,10 +5,14 @@ Not covered: a key of no known form that nobody named as a secret; nothing tells
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 
 HIDDEN = "***"
+_SHORTEST_SECRET = 8
+"""Characters. A shorter one (a placeholder such as `x`) would eat letters out of ordinary words."""
+_secrets: set[str] = set()  # of this process; also as they stand in JSON text
 # The prefixes of known services, and a long word with a digit: `sk-internationalization-2` is none.
 _KEY = re.compile(
     r"(?<![A-Za-z0-9])"
@@ -28,6 +32,22 @@ def holds_key(text: str, secrets: Iterable[str] = ()) -> bool:
     if any(len(secret) >= _TELLING_LENGTH and secret in text for secret in secrets):
         return True
     return _KEY.search(text) is not None or _BARE_KEY.fullmatch(text) is not None
+
+
+def keep_secret(secret: str) -> None:
+    """Have `hide_secrets` hide this from now on, in every part of the program."""
+    if len(secret) >= _SHORTEST_SECRET:
+        _secrets.update((secret, json.dumps(secret)[1:-1]))
+
+
+def hide_secrets(text: str) -> str:
+    """Hide what was named to `keep_secret`, and what surely is a key, in a text that somebody else wrote.
+
+    To be called before such a text is cut: of half a key nobody can tell any more what it was.
+    """
+    for secret in sorted(_secrets, key=len, reverse=True):  # the longest first: one may be part of another
+        text = text.replace(secret, "[key]")
+    return _KEY.sub("[key]", text)
 
 
 def redact(text: str, secrets: Iterable[str] = ()) -> str:

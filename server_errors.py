@@ -20,6 +20,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from failures import BrainError, Where, fail
+from redaction import hide_secrets
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,8 @@ def read(content: object) -> ErrorBody:
 
 
 def tidy(text: str, limit: int = 300) -> str:
-    """One line of printable characters, cut to `limit`."""
+    """One line of printable characters, without keys, cut to `limit`."""
+    text = hide_secrets(text)
     line = " ".join("".join(c if c.isprintable() else " " for c in text[: 4 * limit]).split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
 

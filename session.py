@@ -104,6 +104,7 @@ class Session:
                 self._take_back(conn, number, turn)
             return self._insert(conn, number, turn, message, parts)
 
+        self._database.check_in_place()
         return self._write(work, top=turn)
 
     def append(self, turn: int, message: Message, parts: Mapping[str, str] = {}) -> int:

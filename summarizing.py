@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from cutting import fitting_length, shares_of
 from log import Log
+from redaction import hide_secrets
 from tokens import TokenCounter
 from turns import Entry, Message, Turn, clean_text, copy_message
 from view import Limits, Span, View, marker
@@ -234,7 +235,9 @@ def summarize(
             given = sum(log.counter.message(message) for message in piece.messages)
             try:
                 text = summarizer(view.summary, piece.messages, max_tokens=max_tokens)
-            except Exception as error:  # noqa: BLE001 - a person's own hook may raise anything; Ctrl-C is no Exception
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # noqa: BLE001 - a person's own hook may raise anything, `exit()` too
                 return view, f"the summarizer failed: {_one_line_error(error)}"
             text, fault = check_summary(text, view.summary, given, max_tokens, log.counter)
             if fault:
@@ -245,9 +248,13 @@ def summarize(
     return replace(view, rebuild=False), ""
 
 
-def _one_line_error(error: Exception) -> str:
-    text = " ".join(f"{type(error).__name__}: {error}".split())
-    return clean_text(text[:200])
+def _one_line_error(error: BaseException) -> str:
+    try:
+        said = str(error)
+    except Exception:  # noqa: BLE001 - an exception whose __str__ fails still has a type to name
+        said = ""
+    text = " ".join(hide_secrets(f"{type(error).__name__}: {said}").split())
+    return clean_text(text[:200]).rstrip(": ")
 
 
 def check_summary(

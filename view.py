@@ -17,7 +17,7 @@ from typing import Any
 
 from log import Log
 from tokens import TokenCounter
-from turns import Entry, Turn
+from turns import Entry, Turn, clean_text
 
 LOW_WATER = 0.75
 """Share of the budget that a compaction leaves filled at most. Without the mark, a window near the
@@ -30,6 +30,10 @@ MARGIN = 0.02
 """Share of the budget that is left free while the count is corrected by a learned ratio. The ratio is that of
 the last payload, and new text may be denser: beside servers that count otherwise it was up to 1.9 % too low
 (`benchmarks/bench_accuracy.py`). An exact count needs no margin."""
+CORRECTION_RANGE = (0.5, 5.0)
+"""Bounds of the learned ratio between the provider's count and ours, so that one absurd figure does
+little harm. Non-ASCII parallel results have been billed at about five times our count
+(community.openai.com, topic 538914)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,18 +131,30 @@ class View:
         return parts
 
     def fits(self, last: int) -> bool:
-        """Whether this can be a view of a log with this many turns.
+        """Whether this can be a view of a log with this many turns; every field is checked.
 
-        Raises:
-            TypeError: something in it is not of its type.
+        A stored view may come out of a damaged file, or out of one that somebody else has written.
         """
-        turns = [*self.pins, *(turn for turn, _ in self.cuts)]
-        turns += [number for span in self.owed for number in (span.first, span.last)]
+        cut_turns = [turn for turn, _ in self.cuts]
+        cuts = [cut for _, cut in self.cuts]
+        counts = [self.first, self.covered, self.omitted, self.fruitless, self.compactions, self.revoked]
+        counts += [*self.pins, *cut_turns, *(cut.first_step for cut in cuts)]
+        counts += [number for cut in cuts for kept in cut.results for number in kept]
+        counts += [number for span in self.owed for number in (span.first, span.last, span.tokens, span.skip)]
+        counts += [cut.answer for cut in cuts if cut.answer is not None]
+        counts += [span.stop for span in self.owed if span.stop is not None]
         return (
-            all(1 <= number <= last for number in turns)
+            all(type(number) is int and 0 <= number < 2**53 for number in counts)
+            and all(len(kept) == 3 for cut in cuts for kept in cut.results)
+            and all(1 <= number <= last for number in (*self.pins, *cut_turns))
+            and all(list(numbers) == sorted(set(numbers)) for numbers in (self.pins, cut_turns))
+            and all(1 <= span.first <= span.last <= last for span in self.owed)
             and 1 <= self.first <= last + 1
-            and 0 <= self.covered <= last
-            and self.correction > 0
+            and self.covered <= last
+            and type(self.rebuild) is bool
+            and all(isinstance(name, str) for name in (*self.sources, *self.tainted, self.correction_model))
+            and type(self.correction) in (int, float)
+            and CORRECTION_RANGE[0] <= self.correction <= CORRECTION_RANGE[1]
             and isinstance(self.summary, str | None)
         )
 
@@ -156,6 +172,8 @@ class View:
                 state[name] = tuple(state[name])
         correction, model = json.loads(parts.get("correction", '[1.0, ""]'))
         summary = json.loads(parts.get("summary", "null"))
+        if isinstance(summary, str):
+            summary = clean_text(summary)
         return View(**state, summary=summary, correction=correction, correction_model=model)
 
 

@@ -18,7 +18,14 @@ from builtin_tools import builtin_registry, remember_tool, search_history_tool
 from config import Settings
 from context import ContextManager
 from history import ChatHistory, HistoryError, Hit, Session
-from memory import BaseMemoryCompactor, FactError, FactStore, RollingSummary, load_compactor
+from memory import (
+    SMALLEST_INPUT,
+    BaseMemoryCompactor,
+    FactError,
+    FactStore,
+    RollingSummary,
+    load_compactor,
+)
 from plugins import PluginError
 from storage import Working
 from tokens import notice
@@ -121,7 +128,7 @@ class Chat:
         try:
             return FactStore(home / "facts.db")
         except FactError as error:
-            if self.why_no_history and self.notices and not (home.is_dir() and os.access(home, os.W_OK)):
+            if self.why_no_history and self.notices and not os.access(home, os.W_OK | os.X_OK):
                 self.notices[-1] = f"{self.why_no_history} Neither this conversation nor any facts are kept."
             else:
                 self.notices.append(f"{error} Facts are kept for this run only.")
@@ -153,8 +160,8 @@ class Chat:
         return RollingSummary(
             self.ask_apart,
             every_turns=settings.context_summary_every_turns,
-            input_tokens=max(1_000, min(SUMMARY_INPUT, settings.context_token_budget * 3 // 4)),
-            model=settings.summary_model or settings.model,
+            input_tokens=self._summary_input,
+            model=self._summary_model,
         )
 
     def _first_agent(
@@ -293,11 +300,11 @@ class Chat:
             BrainError: the request failed.
             ContextOverflow: the text is too long.
         """
-        settings = self.settings
-        model = settings.summary_model or self.brain.model
-        scratch = ContextManager(instructions, SUMMARY_INPUT + SUMMARY_FRAME, model)
+        model = self._summary_model()
+        budget = min(SUMMARY_INPUT + SUMMARY_FRAME, self._plain_budget())
+        scratch = ContextManager(instructions, budget, model)
         scratch.append_user(text)
-        brain = self._new_brain(model, settings.summary_timeout)
+        brain = self._new_brain(model, self.settings.summary_timeout)
         try:
             # Twice the cap: a model that reasons spends tokens before it writes; what is too long is refused.
             return brain.chat(scratch.build_for_llm(), max_tokens=2 * max_tokens).text
@@ -309,7 +316,19 @@ class Chat:
         """What writes a summary for the person; a compactor of their own is not asked for that."""
         if isinstance(self.compactor, RollingSummary):
             return self.compactor
-        return RollingSummary(self.ask_apart, input_tokens=SUMMARY_INPUT)
+        return RollingSummary(self.ask_apart, input_tokens=self._summary_input, model=self._summary_model)
+
+    def _summary_model(self) -> str:
+        return self.settings.summary_model or self.brain.model
+
+    def _plain_budget(self) -> int:
+        """The budget of this moment in tokens of our own count, by what is known of the server's."""
+        return int(self.context.token_budget / max(1.0, self.context.correction))
+
+    def _summary_input(self) -> int:
+        """Tokens of a request to the summarizer: like any other it must be within the budget."""
+        budget = self._plain_budget()
+        return min(SUMMARY_INPUT, max(budget * 3 // 4, min(budget, SMALLEST_INPUT)))
 
     def search_dropped(self, query: str) -> Sequence[Hit]:
         """Search all sessions for what the model does not see anyway."""

@@ -70,6 +70,7 @@ class Database:
         self._sentences = Sentences(path)
         self._conn: sqlite3.Connection | None = None
         self._checkpoint_at = CHECKPOINT_ROWS
+        self._identity: tuple[int, int] | None = None
         self._in_use = FileLock(Path(f"{path}.lock"))
         try:
             with self._sentences:
@@ -114,6 +115,18 @@ class Database:
         result = self._guarded(transaction)
         self._checkpoint_when_due()
         return result
+
+    def check_in_place(self) -> None:
+        """Look whether the file still has its name; what is written to a deleted one is lost at the end.
+
+        Raises:
+            HistoryError: it was moved or deleted, or another file took its place.
+        """
+        if _identity(self.path) != self._identity:
+            raise HistoryError(
+                f"The history {self.path} was moved or deleted while it was in use, so nothing more can be "
+                "kept in it: start again, or start with --no-history."
+            )
 
     def compact(self) -> bool:
         """Rewrite the file without its free space and empty the write-ahead file: erased text is gone.
@@ -196,6 +209,7 @@ class Database:
 
     def _connect(self) -> None:
         self._conn = conn = schema.connect(self.path)
+        self._identity = _identity(self.path)
         if schema.version_of(conn, self.path) < schema.SCHEMA_VERSION:
             raise HistoryError(
                 f"An older version of this program has the history {self.path} open: "
@@ -268,6 +282,14 @@ class Database:
                 f"The history {self.path} is damaged in places and another terminal has it open: close all "
                 "terminals and start again; what is readable will be kept."
             )
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _size(path: Path) -> int:

@@ -9,6 +9,7 @@ What this does not do: it does not judge the meaning of a text, and it does not 
 
 from __future__ import annotations
 
+import json
 import re
 
 # Control sequences as ECMA-48 (5th edition, sections 5.3-5.6) defines them, in their 7-bit form (ESC and a
@@ -50,6 +51,17 @@ def safe(text: str) -> str:
     as its picture (`␛`, `␇`). All line ends become `\n`; tabs stay. `safe(safe(text)) == safe(text)`.
     """
     return _SEQUENCE.sub("", _NEWLINE.sub("\n", text)).translate(_TABLE)
+
+
+def visible_json(value: object, indent: int | None = None) -> str:
+    r"""JSON text in which whatever `safe` would take out stands as an escape (`\u200b`).
+
+    It is still JSON of the same value.
+    """
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    if safe(text) == text:
+        return text
+    return "".join(char if safe(char) == char else json.dumps(char)[1:-1] for char in text)
 
 
 def one_line(text: str) -> str:

@@ -17,6 +17,7 @@ from config import Settings
 from terminal.interrupts import InterruptShield
 from terminal.meter import Meter, Toolbar
 from terminal.repl import Answer, Choice
+from terminal.safe import visible_json
 from terminal.screen import Screen
 
 if TYPE_CHECKING:  # heavy: loaded by the thread, or by the first line
@@ -234,7 +235,7 @@ class Shell:
         except (HistoryError, FactError) as error:  # nothing is said that cannot be kept
             self.notes.error(str(error))
             last = Failed("storage", str(error), "", text, TurnTrace(failure="storage"))
-        self.failed = not isinstance(last, Done)
+        self.failed = self.failed or not isinstance(last, Done)
         chat.traces.append(last.trace)
         if isinstance(last, Done):
             chat.attached.clear()
@@ -264,7 +265,7 @@ class Shell:
         given = json.loads(arguments)
         self.notes.say(f"{tool.name} wants to run{' with' if given else ', without arguments'}", "yellow")
         for name, value in given.items():  # in full, and without the escapes that could hide what it says
-            self.notes.say(f"{name} = {json.dumps(value, ensure_ascii=False)}", indent=2)
+            self.notes.say(f"{visible_json(name)[1:-1]} = {visible_json(value)}", indent=2)
         answer = self.notes.ask("Allow it?", ["yes", "no", "always this session"])
         if answer.startswith("always"):
             self._approved.add(tool.name)

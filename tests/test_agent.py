@@ -839,6 +839,16 @@ def test_a_prompt_that_is_still_too_long_is_a_failure() -> None:
     assert agent.context.messages == before
 
 
+@pytest.mark.parametrize("limit", [None, 60])
+def test_a_limit_that_not_even_the_question_fits_changes_no_budget(limit: int | None) -> None:
+    """Or every later question would be refused here, also when it goes to another model."""
+    agent = make(too_long(limit), "Done.", budget=4000)
+    agent.context.configure(system_prompt=words(400))
+    assert failed(play(agent)).kind == "context_length"
+    assert agent.context.token_budget == 4000
+    assert done(play(agent))
+
+
 def test_nothing_is_asked_again_once_a_person_has_read_a_piece_of_the_reply() -> None:
     agent = make(late(too_long()), "never")
     turn(agent.context, words(500))

@@ -23,9 +23,11 @@ from server import CUT, HOLD, Answer, Received, Server, calls, chunk, delta, err
 
 from agent import Agent, Done, Event, Failed, Notice, Retrying, ToolFinished
 from brain import Brain, TextDelta
+from config import load_settings
 from context import ContextManager
 from tokens import count_payload
 from tools import ToolRegistry, tool
+from wiring import Chat
 
 ROOT = Path(__file__).parent.parent
 
@@ -526,3 +528,34 @@ def test_a_person_is_asked_with_name_and_arguments_in_full(program: Any, tmp_pat
         ]
     assert (tmp_path / "written.txt").read_text().splitlines() == [f"rm -rf {'x' * 300} END", "three", "four"]
     assert server.problems == []
+
+
+@pytest.mark.parametrize("budget", [256, 1_000, 8_000])
+@pytest.mark.parametrize("model", ["gpt-4o", "gpt-4"])
+def test_requests_to_the_summarizer_are_within_the_budget_too(
+    tmp_path: Path, budget: int, model: str
+) -> None:
+    """Also after the budget and the model were changed; one that is too small for it is said once."""
+    sizes: list[int] = []
+
+    def answer(request: Received) -> Answer:
+        sizes.append(count_payload(request.body["messages"], model))
+        return says("A brief of what was said.", prompt=sizes[-1])
+
+    with Server(*[answer] * 300) as server:
+        settings = load_settings(
+            {"home": str(tmp_path), "base_url": server.url, "model": "gpt-4o", "system_prompt": "S"}, {}, None
+        )
+        chat = Chat(settings, tools_on=False)
+        chat.set_summary(on=True)
+        chat.set_model(model)
+        chat.context.configure(token_budget=budget)
+        for _ in range(12):
+            list(chat.agent.run_turn("ไทย ภาษา " * (budget // 60)))
+        if budget > 256:
+            assert chat.context.summary
+            assert chat.summarizer().summarize_all(chat.context.transcript())
+        else:
+            assert "at least 450" in chat.context.summary_note
+        chat.close()
+    assert max(sizes) <= budget

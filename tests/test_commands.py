@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import json
 import os
 import signal
 import sys
@@ -21,6 +23,7 @@ from memory import FactError
 from terminal.commands import all_commands, run_command
 from terminal.screen import Look, Screen
 from terminal.shell import Printed, Shell
+from tools import Tool
 
 Make = Callable[..., Shell]
 
@@ -260,6 +263,31 @@ def test_instructions_over_the_budget_are_an_error_before_anything_was_said(make
     assert said(shell, line)[0].startswith("error: The next request needs")
 
 
+INVISIBLE = "a\u200bb\u202ec\U000e0041\ufeffd\x9be"
+
+
+def test_payload_shows_what_a_terminal_would_not(make: Make) -> None:
+    """It is what is sent, so nothing may be hidden in it; and it is still JSON of that."""
+    shell = make()
+    shell.turn(f"echo: {INVISIBLE}")
+    shown = "\n".join(said(shell, "/payload"))
+    assert r"a\u200bb\u202ec\udb40\udc41\ufeffd\u009be" in shown
+    assert json.loads(shown) == shell.chat.context.build_for_llm()
+
+
+def test_what_is_to_be_approved_shows_what_a_terminal_would_not(make: Make) -> None:
+    shell = make()
+
+    def send(to: str) -> str:
+        """Send."""
+        return to
+
+    said(shell, "/help")
+    shell._approve(Tool.of(send), json.dumps({"to": INVISIBLE}))
+    assert isinstance(shell.out.stream, io.StringIO)
+    assert r"a\u200bb\u202ec\udb40\udc41\ufeffd\u009be" in shell.out.stream.getvalue()
+
+
 # ---- taking back, asking again ----------------------------------------------------------------------------
 
 
@@ -450,3 +478,26 @@ def test_a_request_apart_leaves_no_connection_open(make: Make, monkeypatch: pyte
     with pytest.raises(BrainError):
         shell.chat.ask_apart("Sum it up.", "much text", 10)
     assert closed == ["small"]
+
+
+def test_an_export_that_ends_half_way_leaves_the_older_file(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a file would be neither the older conversation nor this one."""
+    shell = make()
+    shell.turn("hello")
+    path = tmp_path / "a.md"
+    path.write_text("older")
+    monkeypatch.setattr(shell.notes, "ask", lambda *_: "yes")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.replace", full)
+        shown = " ".join(said(shell, f"/export {path}"))
+    assert "cannot be written: No space left on device" in shown
+    assert path.read_text() == "older"
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["a.md", "home", "no.env"]
+    said(shell, f"/export {path}")
+    assert "hello" in path.read_text()

@@ -16,7 +16,7 @@ from history import ChatHistory
 from memory import SUMMARY_HEADING, Fact, FactStore
 from summarizing import check_summary
 from tokens import count_payload, counter_for
-from view import corrected
+from view import View, corrected
 
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
 
@@ -767,3 +767,106 @@ def test_what_is_missing_before_a_request_is_named_in_full() -> None:
     kept = sum(sizes[message["role"]] for message in (*told, *ctx.messages[:-1]))
     missing = (ctx.turn_count - 1) * sum(sizes.values()) - kept
     assert note["content"] == f"[about {missing} tokens of older messages are left out here]"
+
+
+class _MuteError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+KEY = "sk-test-" + "a1b2" * 8
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (SystemExit(3), "SystemExit: 3"),
+        (GeneratorExit(), "GeneratorExit"),
+        (_MuteError(), "_MuteError"),
+        (ValueError(f"{'x' * 150} {KEY}"), "[key]"),
+        (ValueError(f"{'x' * 170} {KEY}"), "x [key]"),
+    ],
+)
+def test_whatever_a_summarizer_raises_is_a_note(error: BaseException, said: str) -> None:
+    """Without a key in it, also where a long text is cut; Ctrl-C alone goes through (case 15)."""
+
+    def summarizer(previous: str | None, dropped: list[dict[str, Any]], *, max_tokens: int) -> str:
+        raise error
+
+    ctx = context(200, summarizer=summarizer)
+    for _ in range(8):
+        turn(ctx, words(20))
+    assert ctx.compact_count
+    assert ctx.summary_note.startswith("the summarizer failed: ")
+    assert said in ctx.summary_note
+    assert "sk-" not in ctx.summary_note
+
+
+SOUND = {
+    "first": 3, "pins": [1], "cuts": [[3, {"first_step": 0, "results": [[0, 0, 5]], "answer": None}]],
+    "covered": 2, "sources": ["a"], "owed": [{"first": 1, "last": 2, "tokens": 9, "skip": 0, "stop": None}],
+    "omitted": 0, "rebuild": False, "fruitless": 0, "compactions": 1, "revoked": 0, "tainted": [],
+}  # fmt: skip
+SPAN = SOUND["owed"][0]
+CUT = SOUND["cuts"][0][1]
+
+
+def test_a_sound_view_is_taken() -> None:
+    parts = {"view": json.dumps(SOUND), "correction": '[1.5, "m"]', "summary": '"s"'}
+    assert View.from_parts(parts).fits(4)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("first", value) for value in (0, 6, 1.5, True, "1", None)),
+        *(("pins", value) for value in ([0], [5], [1.0], [1, 1], [2, 1], ["1"], 1)),
+        *((name, value) for name in ("covered", "omitted", "fruitless") for value in (-1, 1.5, "1", None)),
+        *(
+            ("cuts", [[3, {**CUT, name: value}]])
+            for name in ("first_step", "answer")
+            for value in (-1, "1", 1.5)
+        ),
+        *(("cuts", [[3, {**CUT, "results": value}]]) for value in ([[0, 0]], [[0, 0, -1]], [[0, 0, "x"]], 1)),
+        ("cuts", [[5, CUT]]),
+        ("cuts", [[3, CUT], [3, CUT]]),
+        ("cuts", [[3]]),
+        *(
+            ("owed", [{**SPAN, name: value}])
+            for name in ("first", "tokens", "skip")
+            for value in (-1, "1", 1.0)
+        ),
+        ("owed", [{**SPAN, "first": 3}]),
+        ("owed", [{**SPAN, "stop": "x"}]),
+        ("owed", [{}]),
+        *((name, value) for name in ("compactions", "revoked") for value in (-1, "x", 10**30)),
+        *((name, value) for name in ("sources", "tainted") for value in ([1], [["a"]], 1)),
+        ("rebuild", "no"),
+        ("unknown", 1),
+    ],
+)
+def test_a_stored_view_with_a_wrong_field_is_none(tmp_path: Path, name: str, value: Any) -> None:
+    """It may come out of a damaged file or out of a stranger's export: the conversation goes on without."""
+    with ChatHistory(tmp_path / "history.db") as history:
+        session = history.new_session()
+        ctx = context(history=session)
+        for _ in range(4):
+            turn(ctx, "Q", "A")
+        session.project(4, {"view": json.dumps({**SOUND, name: value})})
+        session.close()
+        again = context(history=history.open_session(session.id))
+        assert len(again.build_for_llm()) == 9
+        assert again.compact_count == 0
+        turn(again, "Q", "A")
+
+
+@pytest.mark.parametrize(
+    "correction", ['[Infinity, "m"]', '[1e-300, "m"]', '[1e300, "m"]', '[true, "m"]', '[2, ["m"]]', "[2]"]
+)
+def test_a_stored_correction_that_is_none_is_not_taken(tmp_path: Path, correction: str) -> None:
+    with ChatHistory(tmp_path / "history.db") as history:
+        session = history.new_session()
+        turn(context(history=session), "Q", "A")
+        session.project(1, {"correction": correction})
+        session.close()
+        assert context(history=history.open_session(session.id)).correction == 1.0

@@ -123,6 +123,23 @@ def test_no_error_holds_the_key(server: Server, answer: Answer) -> None:
     assert KEY not in repr(client)
 
 
+@pytest.mark.parametrize("before", range(270, 301, 5))
+def test_half_a_key_is_not_shown_where_a_long_error_is_cut(server: Server, before: int) -> None:
+    """Of half a key nobody can tell any more what it was: it is hidden before the text is cut."""
+    server.play(error(401, f"{'x' * before} {KEY} is wrong"))
+    with brain(server) as (client, _):
+        message = failure(client).message
+    assert KEY[:5] not in message
+
+
+def test_a_key_is_hidden_as_it_stands_in_json(server: Server) -> None:
+    key = 'a key with "quotes" and \\ in it'
+    server.play(stream({"unexpected": f"your key {key} is wrong"}))
+    with brain(server, api_key=key) as (client, _):
+        message = failure(client).message
+    assert "quotes" not in message
+
+
 def test_a_short_placeholder_key_does_not_eat_words(server: Server) -> None:
     """People write `x` or `ollama` where a key is demanded and none is needed."""
     server.play(error(400, "expected x, next: exit"))

@@ -726,3 +726,21 @@ class SessionMachine(RuleBasedStateMachine):
 
 TestSessionMachine = SessionMachine.TestCase
 TestSessionMachine.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="an open file cannot be deleted there")
+@pytest.mark.parametrize("then", ["deleted", "replaced", "folder moved"])
+def test_a_file_that_is_gone_takes_no_further_question(path: Path, then: str) -> None:
+    """SQLite would go on writing to what has no name any more, and all of it would be gone at the end."""
+    with ChatHistory(path) as history:
+        session = history.new_session()
+        session.open_turn(1, user("kept"))
+        session.append(1, assistant("yes"))
+        if then == "folder moved":
+            path.parent.rename(path.parent.with_name("elsewhere"))
+        else:
+            path.unlink()
+        if then == "replaced":
+            path.write_bytes(b"")
+        with pytest.raises(HistoryError, match="moved or deleted while it was in use"):
+            session.open_turn(2, user("lost"))

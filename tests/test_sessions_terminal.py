@@ -264,6 +264,63 @@ def test_a_file_that_is_no_session_is_one_line(run: Any, tmp_path: Path) -> None
     assert [line.startswith("error: ") for line in errors] == [True] * len(texts)
 
 
+@pytest.mark.parametrize("time", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "noon", 7, None])
+def test_a_file_with_a_time_that_nobody_can_show_is_refused(home: Path, time: Any) -> None:
+    """In UTC it is before the year 1 or after 9999: it would break every list of the conversations."""
+    from history import HistoryError
+
+    data = exported(home)
+    with ChatHistory(home / "history.db") as history:
+        for change in ({"created_at": time}, {"messages": [{**data["messages"][0], "time": time}]}):
+            with pytest.raises(HistoryError, match="is not a time"):
+                history.import_session({**data, **change})
+        assert len(history.sessions()) == 2
+
+
+def test_a_damaged_time_breaks_no_list(run: Any, home: Path) -> None:
+    fill(home)
+    for time in (-1e18, 1e18, "x"):
+        sql(home / "history.db", "UPDATE messages SET created_at = ?", time)
+        sql(home / "history.db", "UPDATE sessions SET created_at = ?", time)
+        for arguments in (["--sessions"], ["--resume", "hello"]):
+            done = run(*arguments)
+            assert (done.returncode, bool(done.stdout)) == (0, True), done.stderr
+
+
+def test_calls_of_a_file_go_out_as_calls_are_sent(home: Path) -> None:
+    """Whatever else stands in them: fields that nobody knows, or another type."""
+    from context import ContextManager
+
+    data = exported(home)
+    data["messages"][1]["message"]["tool_calls"] = [{**call("a"), "type": "custom", "index": 5}]
+    with ChatHistory(home / "history.db") as history:
+        ctx = ContextManager(history=history.open_session(history.import_session(data)))
+        (sent,) = ctx.build_for_llm()[2]["tool_calls"]
+        assert sent == call("a")
+
+
+def test_names_that_are_too_long_are_one_line_each(run: Any) -> None:
+    name = "x" * 300
+    lines = ["hello", f"/export {name}.md", f"/import {name}.json", f"/attach {name}", "hello"]
+    done = run(lines=lines)
+    assert bool(done.stdout)
+    assert sum(line.startswith("error: xxx") for line in notes(done)) == 3
+
+
+def test_an_empty_id_is_no_id(run: Any, home: Path) -> None:
+    """It would mean whatever conversation is the newest one."""
+    fill(home)
+    done = run("--session", "", "hello")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "argument --session: it is empty" in done.stderr
+
+
+def test_a_failed_reply_among_others_is_the_exit_code(run: Any) -> None:
+    with Server(says("one"), Answer(400), says("three")) as server:
+        done = run("--base-url", server.url, lines=["a", "b", "c"])
+    assert (done.returncode, done.stdout) == (1, "one\nthree\n")
+
+
 # ---- a projection that cannot be read ---------------------------------------------------------------------
 
 

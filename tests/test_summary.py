@@ -248,8 +248,8 @@ def test_a_request_is_bounded_whatever_it_is_made_of(
 
 
 def test_too_small_an_input_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least 1,000"):
-        RollingSummary(ScriptedAsk(), input_tokens=500)
+    with pytest.raises(ValueError, match="at least 450"):
+        RollingSummary(ScriptedAsk(), input_tokens=449)
 
 
 # The brief and its keeper

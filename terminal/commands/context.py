@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from config import VARIABLES
 from terminal.commands import UsageError, command, quoted
 from terminal.meter import bar, compaction_line, shares
+from terminal.safe import visible_json
 
 if TYPE_CHECKING:
     from terminal.shell import Shell
@@ -65,7 +65,7 @@ def show_context(shell: Shell, argument: str) -> None:
 def show_payload(shell: Shell, argument: str) -> None:
     """Print the messages that would be sent now, as JSON, ready to be copied."""
     del argument
-    shell.out.print(json.dumps(build(shell), ensure_ascii=False, indent=2))
+    shell.out.print(visible_json(build(shell), indent=2))
 
 
 def build(shell: Shell, *, compact: bool = False) -> list[dict[str, Any]]:
@@ -107,7 +107,7 @@ def trace(shell: Shell, argument: str) -> None:
     """Show the last turn in full: its requests, their tokens and times, and its tool calls."""
     del argument
     if not shell.chat.traces:
-        shell.notes.say("No turn was answered yet in this run.")
+        shell.notes.say("No turn was answered since this conversation was opened.")
         return
     last = shell.chat.traces[-1]
     rows = [
@@ -131,7 +131,7 @@ def trace(shell: Shell, argument: str) -> None:
 
 @command("/stats", "context")
 def stats(shell: Shell, argument: str) -> None:
-    """Show sums over the session and this run: turns, compactions, requests, tokens, time."""
+    """Show sums over this conversation, and what was asked since it was opened: requests, tokens, time."""
     del argument
     chat = shell.chat
     context, totals = chat.context, chat.totals()
@@ -141,7 +141,7 @@ def stats(shell: Shell, argument: str) -> None:
         ["of them in the window", f"{context.turn_count - context.first_kept_turn + 1:,}"],
         ["compactions", f"{context.compact_count:,}"],
         ["tokens they dropped", f"{dropped:,}"],
-        ["turns answered in this run", f"{totals['turns']:,}"],
+        ["turns answered since it was opened", f"{totals['turns']:,}"],
         ["requests", f"{totals['requests']:,}"],
         ["tool calls", f"{totals['tools']:,}"],
         ["prompt tokens, estimated", f"{totals['estimated']:,}"],

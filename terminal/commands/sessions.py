@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import tempfile
 from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from terminal.cells import Line, Span
@@ -156,17 +160,36 @@ def export(shell: Shell, argument: str) -> None:
         raise UsageError("Nothing was said yet.")
     if path.suffix.lower() not in {".md", ".json"}:
         raise UsageError(f"{quoted(argument)} ends neither in .md nor in .json.")
-    if path.exists() and shell.notes.ask(f"{path} exists. Overwrite it?", ["yes", "no"]) != "yes":
+    there = os.path.exists(path)  # noqa: PTH110 - Path.exists can raise, and then writing says why
+    if there and shell.notes.ask(f"{path} exists. Overwrite it?", ["yes", "no"]) != "yes":
         shell.notes.say(f"{path} was left as it is.")
         return
     try:
         with shell.notes.progress(f"writing {path.name}"):
             data = history.export_session(session.id)
             text = to_json(data) if path.suffix.lower() == ".json" else to_markdown(data)
-            path.write_text(text, encoding="utf-8")
+            write_whole(path, text)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror or error}.") from error
     shell.notes.say(f"Wrote {path}.")
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a text file wholly or not at all: on a full disk an older file of this name is still there.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    target = path.resolve()
+    descriptor, part = tempfile.mkstemp(dir=target.parent, prefix=".export-")  # for its owner's eyes only
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(part, target)  # noqa: PTH105 - both are names here
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(part)  # noqa: PTH108
+        raise
 
 
 @command("/import FILE", "sessions", files)

@@ -176,7 +176,11 @@ class Agent:
         except BrainError as error:
             failure = (error.kind, error.message, error.hint)
         except ContextOverflow as error:
-            failure = ("context", str(error), "/context shows what takes the room.")
+            failure = (
+                "context",
+                str(error),
+                "/context shows what takes the room; /budget raises the budget.",
+            )
         except ContextError as error:
             failure = ("context", str(error), "")
         if progress.answer is None:

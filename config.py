@@ -309,6 +309,10 @@ def _sources(
     except EnvFileError as error:
         raise ConfigError(str(error)) from None
     for name, entry in entries.items():
+        if holds_key(name):
+            raise ConfigError(
+                f"{file.name}, line {entry.line}, is a key alone: begin it with OPENAI_API_KEY=."
+            )
         _check_spelling(name, f"{file.name}, line {entry.line}")
     return (
         {

@@ -412,6 +412,17 @@ class ContextManager:
         turn = self._log[self._log.last]
         return Question(turn.text, turn.evidence, turn.pinned)
 
+    @property
+    def last_turn(self) -> list[Message]:
+        """The messages of the last turn as they were said, without its evidence; [] before the first."""
+        if not self._log.last:
+            return []
+        turn = self._log[self._log.last]
+        return [
+            turn.question.message.copy(),
+            *(copy_message(entry.message) for entry in list(turn.entries())[1:]),
+        ]
+
     def count(self, text: str) -> int:
         """Return the tokens of a text by our own count."""
         return self._log.counter.text(text)

@@ -33,6 +33,9 @@ class BrainError(Exception):
         refuse; sending it without them may help.
     """
 
+    is_sentence = True
+    """What it says is for a person, and is shown without the name of its type."""
+
     def __init__(
         self,
         kind: str,

@@ -15,6 +15,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -70,15 +71,28 @@ def make_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code."""
-    options = make_parser().parse_args(arguments)
-    from config import ConfigError, load_settings
-
     try:
-        settings = load_settings(vars(options))
-    except ConfigError as error:
-        print(f"error: {error}", file=sys.stderr)
+        options = make_parser().parse_args(arguments)
+        from config import ConfigError, load_settings
+
+        try:
+            settings = load_settings(vars(options))
+        except ConfigError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 2
+        return start(options, settings)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        here = Path(__file__).parent
+        if not package or (here / package).exists() or (here / f"{package}.py").exists():
+            raise  # a part of ours is gone: that is no matter of installing
+        python = Path(".venv", "Scripts" if os.name == "nt" else "bin", "python")
+        print(
+            f"error: {package} is not installed for this Python ({sys.executable}): run make chat, or "
+            f"{python} main.py.",
+            file=sys.stderr,
+        )
         return 2
-    return start(options, settings)
 
 
 def start(options: argparse.Namespace, settings: Settings) -> int:

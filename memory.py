@@ -62,6 +62,12 @@ Progress = Callable[[int, int], object]
 """`progress(done, total)`: requests that are done, of so many."""
 
 
+class SummaryError(ValueError):
+    """No summary can be asked for; the message is for a person."""
+
+    is_sentence = True
+
+
 class BriefHolder(Protocol):
     """What a compactor needs of a context; `ContextManager` has it."""
 
@@ -151,7 +157,7 @@ class RollingSummary(BaseMemoryCompactor):
         model: whose tokens are counted; also as a function.
 
     Raises:
-        ValueError: `input_tokens` is too small to hold instructions, a brief and messages.
+        SummaryError: `input_tokens` is too small to hold instructions, a brief and messages.
     """
 
     def __init__(
@@ -252,9 +258,8 @@ class RollingSummary(BaseMemoryCompactor):
 
 def _check_input(tokens: int) -> None:
     if tokens < SMALLEST_INPUT:
-        raise ValueError(
-            f"a summary takes a request of at least {SMALLEST_INPUT:,} tokens, not of {tokens:,}"
-        )
+        needed = f"{SMALLEST_INPUT:,} tokens"
+        raise SummaryError(f"A request for a summary takes at least {needed}, and {tokens:,} are allowed.")
 
 
 def load_compactor(path: Path | str, ask: Ask | None = None) -> BaseMemoryCompactor:

@@ -253,7 +253,8 @@ def _one_line_error(error: BaseException) -> str:
         said = str(error)
     except Exception:  # noqa: BLE001 - an exception whose __str__ fails still has a type to name
         said = ""
-    text = " ".join(hide_secrets(f"{type(error).__name__}: {said}").split())
+    kind = "" if getattr(error, "is_sentence", False) else f"{type(error).__name__}: "
+    text = " ".join(hide_secrets(f"{kind}{said}").split())
     return clean_text(text[:200]).rstrip(": ")
 
 

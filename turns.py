@@ -24,6 +24,9 @@ Message = dict[str, Any]
 class ContextError(ValueError):
     """A call that the context refuses; the message says what to call instead. Nothing was changed."""
 
+    is_sentence = True
+    """What it says is for a person: it is shown without the name of its type (`summarizing.py`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Section:

@@ -12,11 +12,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, redirect_stderr
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from agent import ToolTrace, TurnTrace
-from brain import BrainError
+from brain import BrainError, ChatModel
 from config import Settings, load_settings
 from history import ChatHistory
 from memory import FactError
@@ -501,3 +502,47 @@ def test_an_export_that_ends_half_way_leaves_the_older_file(
     assert sorted(each.name for each in tmp_path.iterdir()) == ["a.md", "home", "no.env"]
     said(shell, f"/export {path}")
     assert "hello" in path.read_text()
+
+
+class Failing:
+    """Fails whenever it is asked while `failing` is set; else the stand-in answers."""
+
+    def __init__(self, brain: ChatModel, error: BaseException) -> None:
+        self.brain, self.error = brain, error
+        self.model, self.takes_tools, self.failing = brain.model, True, True
+
+    def stream(self, *given: Any) -> Iterator[Any]:
+        if self.failing:
+            raise self.error
+        yield from self.brain.stream(*given)
+
+
+@pytest.mark.parametrize("error", [BrainError("server", "The server failed."), KeyboardInterrupt()])
+@pytest.mark.parametrize(
+    "line", ["what is 2 * 21?", "/pin what is 2 * 21?", "remember for good that my dog is Rex"]
+)
+def test_a_retry_that_fails_leaves_the_old_answer(make: Make, line: str, error: BaseException) -> None:
+    shell = make()
+    said(shell, line)
+    context, agent = shell.chat.context, shell.chat.agent
+    before, question = context.messages, context.last_question
+    failing = Failing(agent.brain, error)
+    agent.brain = cast("ChatModel", failing)
+    shown = "\n".join(said(shell, "/retry"))
+    assert "The old answer is back" in shown
+    assert ("is not." in shown) == ("remember" in line)
+    assert (context.messages, context.last_question) == (before, question)
+    failing.failing = False
+    said(shell, "/retry")
+    assert context.turn_count == 1
+    said(shell, "/undo")
+    assert context.turn_count == 0
+
+
+def test_a_session_that_no_request_can_sum_up_is_a_sentence(make: Make) -> None:
+    shell = make(context_token_budget=400)
+    said(shell, "/tools off")
+    shell.turn("hello")
+    shown = " ".join(said(shell, "/summarize"))
+    assert "takes at least 450 tokens, and 400 are allowed" in shown
+    assert "/budget" in shown

@@ -559,3 +559,11 @@ def _empty(folder: Path) -> Path:
     file = folder / "empty.env"
     file.touch()
     return file
+
+
+def test_a_key_without_a_name_is_not_passed_over(tmp_path: Path) -> None:
+    """People paste a key into an empty `.env`; as a name without a value it would mean nothing."""
+    path = tmp_path / ".env"
+    path.write_text(f"# mine\n{KEY}\n")
+    with pytest.raises(ConfigError, match=r"\.env, line 2, is a key alone: begin it with OPENAI_API_KEY=\."):
+        load_settings({}, {}, path)

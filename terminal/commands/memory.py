@@ -138,12 +138,16 @@ def summarize(shell: Shell, argument: str) -> None:
         shell.notes.say("Nothing was said yet.")
         return
     from brain import BrainError
+    from memory import SummaryError
 
     try:
         with shell.notes.progress("summarizing the session"):
             text = chat.summarizer().summarize_all(chat.context.transcript())
     except BrainError as error:
         shell.notes.error(error.message, error.hint)
+        return
+    except SummaryError as error:
+        shell.notes.error(str(error), "/budget raises the budget.")
         return
     except KeyboardInterrupt:
         shell.notes.say("Stopped; nothing was changed.", "yellow")

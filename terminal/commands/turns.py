@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from terminal.repl import Answer
 if TYPE_CHECKING:
     from context import Question
     from terminal.shell import Shell
+    from turns import Message
 
 LARGEST_FILE = 4 << 20
 """Bytes of a file that is looked at for `/attach`; no budget that a person sets holds a larger one."""
@@ -82,7 +83,7 @@ def undo(shell: Shell, argument: str) -> Answer:
         shell.notes.say("There is nothing to take back.")
         return Answer()
     left = shell.chat.context.turn_count
-    shell.notes.say(f"Took back the last turn; {left} {'is' if left == 1 else 'are'} left.")
+    shell.notes.say(f"Took back the last turn; {left:,} {'is' if left == 1 else 'are'} left.")
     return Answer(restore=as_typed(question))
 
 
@@ -115,13 +116,40 @@ def as_typed(question: Question) -> str:
 
 @command("/retry", "conversation")
 def retry(shell: Shell, argument: str) -> Answer:
-    """Ask the last question again, with what was attached to it."""
+    """Ask the last question again, with what was attached to it. If that fails, the old answer stays."""
     del argument
+    old = shell.chat.context.last_turn
     question = take_back(shell)
     if question is None:
         shell.notes.say("There is nothing to ask again.")
         return Answer()
-    return shell.turn(question.text, pinned=question.pinned)
+    answer = shell.turn(question.text, pinned=question.pinned)
+    return put_back(shell, question, old) if answer.restore else answer
+
+
+def put_back(shell: Shell, question: Question, messages: Sequence[Message]) -> Answer:
+    """Say a turn again that was taken back, as it was; the facts that it stored are not in it."""
+    from history import HistoryError
+    from memory import FactError
+
+    context = shell.chat.context
+    try:
+        with shell.shield():
+            context.append_user(question.text, evidence=question.evidence, pinned=question.pinned)
+            for message in messages[1:]:
+                if message["role"] == "tool":
+                    context.append_tool_result(message["tool_call_id"], message["content"])
+                else:
+                    context.append_assistant(message["content"], message.get("tool_calls"))
+    except (HistoryError, FactError) as error:
+        shell.notes.error(str(error))
+        context.rollback_last_user()
+        return Answer(restore=as_typed(question))
+    shell.chat.attached.clear()
+    called = {call["function"]["name"] for message in messages for call in message.get("tool_calls", ())}
+    but = "; what it stored as a fact is not" if "remember" in called else ""
+    shell.notes.say(f"The old answer is back{but}.")
+    return Answer()
 
 
 @command("/edit", "conversation")

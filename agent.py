@@ -306,9 +306,11 @@ class Agent:
         self.context.configure(token_budget=new)
         try:
             yield from self._build()
-        except ContextOverflow:
-            self.context.configure(token_budget=old)
-            raise error from None
+        except BaseException as why:
+            self.context.configure(token_budget=old)  # Ctrl-C came, or it does not fit
+            if isinstance(why, ContextOverflow):
+                raise error from None
+            raise
         says = f" holds {limit:,} tokens" if limit else " is smaller than the budget"
         yield Notice(f"The server's context{says}; the budget is now {new:,} instead of {old:,} tokens.")
 

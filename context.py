@@ -414,14 +414,18 @@ class ContextManager:
 
     @property
     def last_turn(self) -> list[Message]:
-        """The messages of the last turn as they were said, without its evidence; [] before the first."""
+        """The messages of the last turn as they were said, [] before the first.
+
+        Its evidence is not in them, and a step's reasoning stands beside its calls as `reasoning`.
+        """
         if not self._log.last:
             return []
         turn = self._log[self._log.last]
-        return [
-            turn.question.message.copy(),
-            *(copy_message(entry.message) for entry in list(turn.entries())[1:]),
-        ]
+        messages = [turn.question.message.copy()]
+        for step in turn.steps:
+            call, *results = (copy_message(entry.message) for entry in step.entries())
+            messages += [{**call, "reasoning": step.reasoning}, *results]
+        return messages + ([] if turn.answer is None else [turn.answer.message.copy()])
 
     def count(self, text: str) -> int:
         """Return the tokens of a text by our own count."""

@@ -52,7 +52,8 @@ new brief only, in short lines, in the language of the conversation, without a h
 _NONE_YET = "(none yet)"
 _FRAME_TOKENS = 64  # labels, the closing line, and the frame of the two messages that carry the request
 SMALLEST_INPUT = 450
-"""Tokens that a request to the summarizer needs: the instructions (189), the frame, a brief and a message."""
+"""Tokens that a request to the summarizer needs: the instructions (189 in o200k_base), the frame, a brief and
+a message. Without a vocabulary the estimate takes more, and less is left for the last two."""
 _FAN_IN = 4  # briefs of parts that are joined by one request
 
 Ask = Callable[[str, str, int], str]

@@ -52,7 +52,11 @@ def describe(error: BaseException) -> str:
     if isinstance(error, SystemExit):
         return "it tried to end the program"
     # The text of a SyntaxError repeats the line, which the caller names.
-    text = hide_secrets(error.msg if isinstance(error, SyntaxError) else str(error))
+    try:
+        text = str(error.msg if isinstance(error, SyntaxError) else error)
+    except Exception:  # noqa: BLE001 - an exception whose __str__ fails still has a type to name
+        text = ""
+    text = hide_secrets(text)
     return " ".join(f"{type(error).__name__}: {text}".split())[:300].rstrip(".: ")
 
 

@@ -10,13 +10,16 @@ import re
 from collections.abc import Iterable
 
 HIDDEN = "***"
+LONGEST_TEXT = 10_000
+"""Characters of a text in which `hide_secrets` looks."""
 _SHORTEST_SECRET = 8
 """Characters. A shorter one (a placeholder such as `x`) would eat letters out of ordinary words."""
 _secrets: set[str] = set()  # of this process; also as they stand in JSON text
 # The prefixes of known services, and a long word with a digit: `sk-internationalization-2` is none.
 _KEY = re.compile(
     r"(?<![A-Za-z0-9])"
-    r"(?:(?:sk|pk|rk|gsk|csk|hf|xai|nvapi|pplx|fw|r8|tgp)[-_][\w-]*?(?=[A-Za-z]*\d)[A-Za-z0-9]{16,}|AIza[\w-]{30,})"
+    r"(?:(?:sk|pk|rk|gsk|csk|hf|xai|nvapi|pplx|fw|r8|tgp)[-_][\w-]{0,64}?(?=[A-Za-z]{0,200}\d)[A-Za-z0-9]{16,}"
+    r"|AIza[\w-]{30,})"
     r"[\w-]*",
     re.ASCII,
 )
@@ -43,8 +46,11 @@ def keep_secret(secret: str) -> None:
 def hide_secrets(text: str) -> str:
     """Hide what was named to `keep_secret`, and what surely is a key, in a text that somebody else wrote.
 
-    To be called before such a text is cut: of half a key nobody can tell any more what it was.
+    To be called before such a text is cut: of half a key nobody can tell any more what it was. Of a very long
+    text only the first LONGEST_TEXT characters come back, because the time that this takes is not bounded
+    otherwise; who shows it shows less than that anyway.
     """
+    text = text[:LONGEST_TEXT]
     for secret in sorted(_secrets, key=len, reverse=True):  # the longest first: one may be part of another
         text = text.replace(secret, "[key]")
     return _KEY.sub("[key]", text)

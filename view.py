@@ -211,7 +211,7 @@ class Limits:
 
     @staticmethod
     def of(token_budget: int, correction: float, keep_turns: int) -> Limits:
-        """Divide the budget by the correction, so that everything below can compare its own counts."""
+        """Divide the budget, less the margin, by the correction: everything below compares its own counts."""
         room = token_budget if correction == 1.0 else token_budget - int(MARGIN * token_budget)
         budget = int(room / correction)
         while budget > 0 and corrected(budget, correction) > room:

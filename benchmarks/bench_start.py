@@ -41,7 +41,7 @@ def peak_megabytes(pid: int) -> float:
     except OSError:
         return 0.0
     found = re.search(r"VmHWM:\s+(\d+) kB", status)
-    return int(found[1]) / 1000 if found else 0.0
+    return int(found[1]) / 1024 if found else 0.0
 
 
 def until(command: list[str], mark: str, environ: dict[str, str]) -> tuple[float, float]:
@@ -76,6 +76,7 @@ def results() -> dict[str, Any]:
             "MINI_AGENT_HOME": home,
             "MINI_AGENT_ENV_FILE": os.devnull,
             "LLM_USER_PATH": home,
+            "LLM_LOAD_PLUGINS": "",  # it alone, without what else is installed there
             "OPENAI_API_KEY": "",
             "OPENAI_BASE_URL": "",
         }

@@ -192,19 +192,22 @@ def history_section() -> str:
 def main() -> int:
     """Measure and write."""
     sections = [
-        turn_section(),
-        validity_section(),
-        accuracy_section(),
-        recall_section(),
-        start_section(),
-        history_section(),
+        (
+            f"Measured by `make bench` on {machine()}, beside {packages()}. Times are of that machine, ratios of "
+            "one run; a figure with a range is the median, with the 10th and the 90th percentile."
+        )
     ]
-    intro = (
-        f"Measured by `make bench` on {machine()}, beside {packages()}. Times are of that machine, ratios of "
-        "one run; a figure with a range is the median, with the 10th and the 90th percentile."
-    )
-    RESULTS.write_text("\n\n".join([intro, *sections]) + "\n", encoding="utf-8")
-    print(RESULTS.read_text(encoding="utf-8"))
+    for measured in (
+        turn_section,
+        start_section,
+        history_section,
+        validity_section,
+        accuracy_section,
+        recall_section,
+    ):
+        sections.append(measured())
+        print(f"{sections[-1]}\n", flush=True)  # whatever fails later, this was measured
+    RESULTS.write_text("\n\n".join(sections) + "\n", encoding="utf-8")
     return 0
 
 

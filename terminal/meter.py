@@ -22,11 +22,16 @@ NEARLY_FULL, FILLING = 90, 70  # percent of the budget
 
 @dataclass(frozen=True, slots=True)
 class Meter:
-    """How full the context is. `tokens`: of the next payload, None until they can be counted."""
+    """How full the context is.
+
+    `tokens`: of the next payload, None until they can be counted. `over`: the next request begins with a
+    compaction, which may be so below the whole budget.
+    """
 
     tokens: int | None
     budget: int
     compactions: int = 0
+    over: bool = False
 
     @property
     def percent(self) -> int:
@@ -41,7 +46,7 @@ class Meter:
     @property
     def word(self) -> str:
         """The level in words."""
-        if self.percent >= 100:
+        if self.over or self.percent >= 100:
             return " over: compacts next"
         return (
             " nearly full" if self.percent >= NEARLY_FULL else " filling" if self.percent >= FILLING else ""

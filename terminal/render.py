@@ -93,6 +93,8 @@ class Renderer:
         self._calls: dict[str, str] = {}  # running tools, as they are shown
         self._wrote = False  # a part of the reply was shown in this turn
         self._hinted = False
+        self.gives_back = True
+        """The question of a failed turn is put into the prompt, and it is said so."""
 
     def play(self, events: Iterator[Event]) -> Done | Failed:
         """Shows the events of one turn as they come; returns the last one.
@@ -135,6 +137,8 @@ class Renderer:
                 self._reason(text)
             case RequestStarted():
                 self._asked = self._clock()
+                if self._folded:
+                    self._folded.append("\n\n")
                 self._wait("waiting")
             case Working(what):  # which may turn out to be nothing to do
                 self._end_reply()
@@ -260,7 +264,7 @@ class Renderer:
         wait = f"retrying in {_seconds(delay)}: " if delay else ""
         self.notes.say(f"{wait}{one_line(reason)}", "yellow")
 
-        then = self._clock() + delay
+        self._asked = then = self._clock() + delay
 
         def what() -> str:
             left = math.ceil(then - self._clock())
@@ -321,7 +325,8 @@ class Renderer:
         if stopped:
             if self.notes.look.tty and not self._bottom.redraws:
                 self.notes.write("\n")  # ends the line on which the terminal echoed Ctrl-C
-            self.notes.say(f"{event.message} {event.hint}" if self._prompt else event.message, "yellow")
+            says = self._prompt and self.gives_back
+            self.notes.say(f"{event.message} {event.hint}" if says else event.message, "yellow")
         else:
             self.notes.error(event.message, event.hint)
         if self._wrote:

@@ -53,12 +53,12 @@ def safe(text: str) -> str:
     return _SEQUENCE.sub("", _NEWLINE.sub("\n", text)).translate(_TABLE)
 
 
-def visible_json(value: object, indent: int | None = None) -> str:
+def visible_json(value: object, *, indent: int | None = None, ascii_only: bool = False) -> str:
     r"""JSON text in which whatever `safe` would take out stands as an escape (`\u200b`).
 
     It is still JSON of the same value.
     """
-    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
     if safe(text) == text:
         return text
     return "".join(char if safe(char) == char else json.dumps(char)[1:-1] for char in text)

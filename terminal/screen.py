@@ -181,7 +181,6 @@ class Screen:
     def write(self, text: str) -> None:
         """Writes `text` as it is, at once. Characters that the output cannot encode become `?`."""
         encoding = getattr(self.stream, "encoding", None) or "utf-8"
-        text = text if self.look.unicode else text.translate(_TYPEWRITER)
         self.stream.write(text.encode(encoding, "replace").decode(encoding))
         self.stream.flush()
 
@@ -190,6 +189,7 @@ class Screen:
         return "".join(self._painted(safe(text).replace("\n", " "), style) for text, style in line)
 
     def _painted(self, text: str, style: str) -> str:
+        text = text if self.look.unicode else text.translate(_TYPEWRITER)
         codes = [SGR[name] for name in style.split() if name in SGR and self.look.style]
         codes += [COLORS[name] for name in style.split() if name in COLORS and self.look.color]
         return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if codes and text else text

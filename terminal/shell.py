@@ -105,6 +105,7 @@ class Shell:
         self._loaded = threading.Event()
         self._opening: Future[ChatHistory] | None = None  # a thread opens the history
         self._working = ""  # what it does to it that takes long
+        self._asked_in: object = None  # the context of the last turn
 
     def greet(self) -> None:
         """Say what this is, before anything is loaded."""
@@ -127,13 +128,12 @@ class Shell:
         import tokens
         import wiring
 
-        counting = tokens.preload(self.settings.model)
-        if self._opening is not None:
+        if self._opening is not None:  # first: whoever waits for it waits for ever if anything else fails
             try:
                 self._opening.set_result(wiring.open_history(self.settings, self._says_working))
             except BaseException as error:  # noqa: BLE001 - whoever waits for the history gets it
                 self._opening.set_exception(error)
-        counting.join()
+        tokens.preload(self.settings.model).join()
         self._loaded.set()
         if not self.settings.offline:
             import openai  # noqa: F401 - 0.7 s that the first question need not wait for
@@ -206,9 +206,25 @@ class Shell:
         for text in self.chat.take_notices():
             self.notes.say(text, "yellow")
 
-    def turn(self, text: str, *, pinned: bool = False, evidence: Sequence[tuple[str, str]] = ()) -> Answer:
-        """Ask a question and show what happens. The text of a failed turn comes back for editing."""
+    def turn(
+        self,
+        text: str,
+        *,
+        pinned: bool = False,
+        evidence: Sequence[tuple[str, str]] = (),
+        again: bool = False,
+    ) -> Answer:
+        """Ask a question and show what happens. The text of a failed turn comes back for editing.
+
+        Args:
+            text: the question.
+            pinned: it stays in the context.
+            evidence: (name, text) pairs that go with it, beside what is attached.
+            again: it was answered before; what becomes of it when this fails is said elsewhere.
+        """
+        self.renderer.gives_back = not again
         last = self.play(text, pinned=pinned, evidence=evidence)
+        self.renderer.gives_back = True
         from agent import Done
 
         if isinstance(last, Done):
@@ -224,6 +240,7 @@ class Shell:
         from memory import FactError
 
         chat = self.chat
+        self._asked_in = chat.context
         evidence = [*chat.attached, *evidence]
         try:
             with (
@@ -283,7 +300,8 @@ class Shell:
         from tokens import ready
 
         tokens = context.token_count if ready(context.model) else None
-        return Meter(tokens, context.token_budget, context.compact_count)
+        over = tokens is not None and context.compacts_next
+        return Meter(tokens, context.token_budget, context.compact_count, over)
 
     def toolbar(self) -> Toolbar:
         """What stands under the prompt."""
@@ -300,4 +318,11 @@ class Shell:
         """What may complete a command."""
         from terminal.commands import complete
 
+        if self._chat is None and not self._loaded.is_set() and " " in line:
+            return ()  # arguments ask the chat, and the keys would stand still until it is there
         return complete(self, line)
+
+    def unfold(self) -> None:
+        """Show the reasoning of the last turn, if it was one of this conversation and was not shown."""
+        if self._asked_in is self.chat.context:
+            self.renderer.unfold()

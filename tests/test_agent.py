@@ -849,6 +849,20 @@ def test_a_limit_that_not_even_the_question_fits_changes_no_budget(limit: int | 
     assert done(play(agent))
 
 
+def test_ctrl_c_while_the_smaller_payload_is_made_leaves_the_budget() -> None:
+    """Nobody was told of a lower one."""
+    agent = make(too_long(2000), "Done.", budget=4000)
+
+    def stopped(*_: object, **__: object) -> str:
+        raise KeyboardInterrupt
+
+    agent.context.configure(summarizer=stopped)
+    for _ in range(25):
+        turn(agent.context, words(50), words(50))
+    assert failed(play(agent)).kind == "interrupted"
+    assert agent.context.token_budget == 4000
+
+
 def test_nothing_is_asked_again_once_a_person_has_read_a_piece_of_the_reply() -> None:
     agent = make(late(too_long()), "never")
     turn(agent.context, words(500))

@@ -19,9 +19,10 @@ import pytest
 from agent import ToolTrace, TurnTrace
 from brain import BrainError, ChatModel
 from config import Settings, load_settings
-from history import ChatHistory
+from history import ChatHistory, HistoryError
 from memory import FactError
 from terminal.commands import all_commands, run_command
+from terminal.repl import Answer
 from terminal.screen import Look, Screen
 from terminal.shell import Printed, Shell
 from tools import Tool
@@ -441,7 +442,10 @@ def test_who_leaves_before_the_first_line_leaves_a_closed_history(make: Make) ->
     shell = make()
     shell.load_ahead()
     shell._loaded.wait()
+    assert shell._opening is not None
+    assert shell._opening.done()
     shell.close()
+    assert (shell.settings.home / "history.db").exists()
     assert [path.name for path in (shell.settings.home).glob("*-wal")] == []
 
 
@@ -546,3 +550,53 @@ def test_a_session_that_no_request_can_sum_up_is_a_sentence(make: Make) -> None:
     shown = " ".join(said(shell, "/summarize"))
     assert "takes at least 450 tokens, and 400 are allowed" in shown
     assert "/budget" in shown
+
+
+@pytest.mark.parametrize("fault", [HistoryError("The disk is full."), FactError("The facts are busy.")])
+def test_a_turn_that_cannot_be_put_back_costs_no_other(
+    make: Make, fault: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell = make()
+    said(shell, "my name is Ada")
+    said(shell, "what is 2 * 21?")
+    context, agent = shell.chat.context, shell.chat.agent
+    agent.brain = cast("ChatModel", Failing(agent.brain, BrainError("server", "The server failed.")))
+    play = shell.turn
+
+    def then_trouble(*given: Any, **options: Any) -> Answer:
+        answer = play(*given, **options)
+
+        def fail(*_: object, **__: object) -> None:
+            raise fault
+
+        monkeypatch.setattr(context, "append_user", fail)
+        return answer
+
+    monkeypatch.setattr(shell, "turn", then_trouble)
+    answer = shell.handle("/retry")
+    assert answer.restore == "what is 2 * 21?"
+    assert context.turn_count == 1
+
+
+def test_a_pin_that_fits_no_more_comes_back_to_the_prompt(make: Make) -> None:
+    shell = make()
+    said(shell, "/pin " + "word " * 60)
+    context, agent = shell.chat.context, shell.chat.agent
+    context.configure(token_budget=context.token_count - 60)
+    agent.brain = cast("ChatModel", Failing(agent.brain, BrainError("server", "The server failed.")))
+    answer = shell.handle("/retry")
+    assert answer.restore.startswith("/pin word word")
+    assert context.turn_count == 0
+
+
+def test_what_is_attached_for_a_retry_stays_attached_when_it_fails(make: Make, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("The key is under the blue pot.\n")
+    shell = make()
+    said(shell, "where is the key?")
+    said(shell, f"/attach {tmp_path / 'a.txt'}")
+    agent = shell.chat.agent
+    agent.brain = cast("ChatModel", Failing(agent.brain, KeyboardInterrupt()))
+    shown = " ".join(said(shell, "/retry"))
+    assert "The old answer is back." in shown
+    assert "back in the prompt" not in shown
+    assert [name for name, _ in shell.chat.attached] == ["a.txt"]

@@ -733,7 +733,6 @@ def test_importing_is_light_and_loading_touches_neither_network_nor_the_persons_
 WITHOUT = """
 sys.modules["{module}"] = None
 import tokens
-import vocabulary
 counter = tokens.counter_for("gpt-4o")
 print(counter.encoding, counter.text("hello world") >= 2)
 print(tokens.notice() is not None, tokens.notice())

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from plugins import describe
 from tool_schema import NAME, ToolDefinitionError
 from tools import MAX_ITEMS, MAX_RESULT, Tool, ToolError, ToolFileError, ToolRegistry, ToolResult, tool
 
@@ -594,3 +595,21 @@ def test_no_schema_argument_or_result_breaks_a_payload(data):
     assert 0 < len(content) <= 1_000
     assert json.loads(json.dumps({"content": content}).encode())["content"] == content
     assert content.encode()
+
+
+class _MuteError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (SyntaxError(), "SyntaxError: None"),
+        (_MuteError(), "_MuteError"),
+        (SystemExit(3), "it tried to end the program"),
+        (ValueError("sk-" * 100_000), "ValueError: sk-sk-"),
+    ],
+)
+def test_any_exception_can_be_described(error: BaseException, said: str) -> None:
+    assert describe(error).startswith(said)

@@ -113,7 +113,7 @@ def run_command(shell: Shell, line: str) -> Answer:
         shell.notes.error(_shortened(str(error)), f"Usage: {known.usage}")
         return Answer(restore=line)
     except (ContextError, HistoryError, ValueError) as error:
-        # Sentences for a person, all of them: FactError, EditorError and JSON errors are ValueErrors too.
+        # Sentences for a person, all of them: FactError and JSON errors are ValueErrors too.
         shell.notes.error(_shortened(str(error)))
         return Answer(restore=line)
     return answer or Answer()

@@ -65,7 +65,7 @@ def show_context(shell: Shell, argument: str) -> None:
 def show_payload(shell: Shell, argument: str) -> None:
     """Print the messages that would be sent now, as JSON, ready to be copied."""
     del argument
-    shell.out.print(visible_json(build(shell), indent=2))
+    shell.out.print(visible_json(build(shell), indent=2, ascii_only=not shell.out.look.unicode))
 
 
 def build(shell: Shell, *, compact: bool = False) -> list[dict[str, Any]]:

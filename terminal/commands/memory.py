@@ -204,4 +204,4 @@ def reasoning(shell: Shell, argument: str) -> None:
     shell.reasoning = on_or_off(argument, shell.reasoning)
     shell.notes.say(f"Reasoning text is {'shown' if shell.reasoning else 'not shown'}.")
     if shell.reasoning:
-        shell.renderer.unfold()
+        shell.unfold()

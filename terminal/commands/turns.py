@@ -116,23 +116,31 @@ def as_typed(question: Question) -> str:
 
 @command("/retry", "conversation")
 def retry(shell: Shell, argument: str) -> Answer:
-    """Ask the last question again, with what was attached to it. If that fails, the old answer stays."""
+    """Ask the last question again, with what was attached to it; if that fails, the old answer stays."""
     del argument
-    old = shell.chat.context.last_turn
+    attached, old = list(shell.chat.attached), shell.chat.context.last_turn
     question = take_back(shell)
     if question is None:
         shell.notes.say("There is nothing to ask again.")
         return Answer()
-    answer = shell.turn(question.text, pinned=question.pinned)
-    return put_back(shell, question, old) if answer.restore else answer
+    answer = shell.turn(question.text, pinned=question.pinned, again=True)
+    if not answer.restore or not put_back(shell, question, old):
+        return answer
+    shell.chat.attached[:] = attached
+    return Answer()
 
 
-def put_back(shell: Shell, question: Question, messages: Sequence[Message]) -> Answer:
-    """Say a turn again that was taken back, as it was; the facts that it stored are not in it."""
+def put_back(shell: Shell, question: Question, messages: Sequence[Message]) -> bool:
+    """Say a turn again that was taken back; returns whether that worked.
+
+    The facts that it stored, what was learned from its bill and the compactions that it led to are not in it.
+    """
+    from context import ContextError
     from history import HistoryError
     from memory import FactError
 
     context = shell.chat.context
+    before = context.turn_count
     try:
         with shell.shield():
             context.append_user(question.text, evidence=question.evidence, pinned=question.pinned)
@@ -140,16 +148,17 @@ def put_back(shell: Shell, question: Question, messages: Sequence[Message]) -> A
                 if message["role"] == "tool":
                     context.append_tool_result(message["tool_call_id"], message["content"])
                 else:
-                    context.append_assistant(message["content"], message.get("tool_calls"))
-    except (HistoryError, FactError) as error:
-        shell.notes.error(str(error))
-        context.rollback_last_user()
-        return Answer(restore=as_typed(question))
-    shell.chat.attached.clear()
+                    calls, thought = message.get("tool_calls"), message.get("reasoning")
+                    context.append_assistant(message["content"], calls, reasoning=thought)
+    except (ContextError, HistoryError, FactError) as error:
+        shell.notes.error(f"The old answer could not be put back: {error}")
+        if context.turn_count > before:
+            context.rollback_last_user()
+        return False
     called = {call["function"]["name"] for message in messages for call in message.get("tool_calls", ())}
     but = "; what it stored as a fact is not" if "remember" in called else ""
     shell.notes.say(f"The old answer is back{but}.")
-    return Answer()
+    return True
 
 
 @command("/edit", "conversation")

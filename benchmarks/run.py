@@ -191,12 +191,11 @@ def history_section() -> str:
 
 def main() -> int:
     """Measure and write."""
-    sections = [
-        (
-            f"Measured by `make bench` on {machine()}, beside {packages()}. Times are of that machine, ratios of "
-            "one run; a figure with a range is the median, with the 10th and the 90th percentile."
-        )
-    ]
+    intro = (
+        f"Measured by `make bench` on {machine()}, beside {packages()}. Times are of that machine, ratios of "
+        "one run; a figure with a range is the median, with the 10th and the 90th percentile."
+    )
+    sections = [intro]
     for measured in (
         turn_section,
         start_section,

@@ -135,8 +135,8 @@ def recall_section() -> str:
         "### What each mechanism buys\n\n"
         f"{bench_recall.CONVERSATIONS} conversations of {bench_recall.FILLER_TURNS} turns, a fact planted in "
         f"the first and asked for in the last, at a budget of {bench_recall.BUDGET:,} tokens. The "
-        "first column is what the mechanism does, the second what the model makes of it; one that makes no tool "
-        "calls finds nothing by search_history.\n\n"
+        "first column is what the mechanism does, the second what the model makes of it; one that makes no "
+        "tool calls finds nothing by search_history.\n\n"
         + table(["the fact is kept by", "in the payload", "in the answer"], rows)
     )
 

@@ -300,7 +300,7 @@ MUTANTS = [
     Mutant(
         "an error of the summarizer goes through",
         "summarizing.py",
-        "except Exception as error:  # noqa: BLE001",
+        "except BaseException as error:  # noqa: BLE001",
         "except LookupError as error:  # noqa: BLE001",
     ),
     Mutant(

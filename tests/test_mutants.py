@@ -1,4 +1,4 @@
-"""The seeded faults of `make mutants` fit the code as it is: each piece that they replace stands there once."""
+"""The seeded faults of `make mutants` fit the code: each piece that they replace stands there once."""
 
 from __future__ import annotations
 

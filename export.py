@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from session import INSERT_MESSAGE, ROLES, clean_title, encodable, from_columns, title_of, to_columns
-from turns import is_json_object
+from turns import ContextError, check_calls
 
 FORMAT = "mini-agent session"
 VERSION = 1
@@ -130,19 +130,10 @@ def _check_fields(message: Mapping[str, Any], place: str) -> None:
     _expect(fine, f"{place}.evidence is not a list of names and texts")
     calls = message.get("tool_calls") or []
     _expect(isinstance(calls, list), f"{place}.tool_calls is not a list")
-    _expect(
-        all(_is_call(call) for call in calls), f"{place}.tool_calls has one without id, name and arguments"
-    )
-    _expect(len({call["id"] for call in calls}) == len(calls), f"{place}.tool_calls has an id twice")
-
-
-def _is_call(call: Any) -> bool:
-    function = call.get("function") if isinstance(call, dict) else None
-    if not isinstance(function, dict) or not isinstance(call.get("id"), str) or not call["id"]:
-        return False
-    name, arguments = function.get("name"), function.get("arguments")
-    named = isinstance(name, str) and bool(name)
-    return named and isinstance(arguments, str) and is_json_object(arguments)
+    try:
+        check_calls(calls)
+    except ContextError as error:
+        raise ValueError(f"{place}.tool_calls: {error}") from None
 
 
 def _check_turn(row: Any, place: str) -> None:

@@ -93,17 +93,18 @@ class Renderer:
         self._calls: dict[str, str] = {}  # running tools, as they are shown
         self._wrote = False  # a part of the reply was shown in this turn
         self._hinted = False
-        self.gives_back = True
-        """The question of a failed turn is put into the prompt, and it is said so."""
+        self._gives_back = True  # the question of this turn goes into the prompt if it fails
 
-    def play(self, events: Iterator[Event]) -> Done | Failed:
+    def play(self, events: Iterator[Event], *, gives_back: bool = True) -> Done | Failed:
         """Shows the events of one turn as they come; returns the last one.
 
+        With `gives_back` the question of a stopped turn is said to be in the prompt again.
         Ctrl-C is passed on to the turn, which then ends with `Failed`. KeyboardInterrupt comes out only when
         `events` is no generator or does not end so.
         """
         keys = quiet_keys() if self._bottom.redraws else nullcontext()
         self._wrote = False
+        self._gives_back = gives_back
         self._folded.clear()
         last: Done | Failed | None = None
         try:
@@ -325,7 +326,7 @@ class Renderer:
         if stopped:
             if self.notes.look.tty and not self._bottom.redraws:
                 self.notes.write("\n")  # ends the line on which the terminal echoed Ctrl-C
-            says = self._prompt and self.gives_back
+            says = self._prompt and self._gives_back
             self.notes.say(f"{event.message} {event.hint}" if says else event.message, "yellow")
         else:
             self.notes.error(event.message, event.hint)

@@ -222,9 +222,7 @@ class Shell:
             evidence: (name, text) pairs that go with it, beside what is attached.
             again: it was answered before; what becomes of it when this fails is said elsewhere.
         """
-        self.renderer.gives_back = not again
-        last = self.play(text, pinned=pinned, evidence=evidence)
-        self.renderer.gives_back = True
+        last = self.play(text, pinned=pinned, evidence=evidence, again=again)
         from agent import Done
 
         if isinstance(last, Done):
@@ -232,7 +230,12 @@ class Shell:
         return Answer(restore=f"/pin {text}" if pinned else text)
 
     def play(
-        self, text: str, *, pinned: bool = False, evidence: Sequence[tuple[str, str]] = ()
+        self,
+        text: str,
+        *,
+        pinned: bool = False,
+        evidence: Sequence[tuple[str, str]] = (),
+        again: bool = False,
     ) -> Done | Failed:
         """Run one turn; returns its last event. Attached files go with it and stay attached if it fails."""
         from agent import Done, Failed, TurnTrace
@@ -248,7 +251,7 @@ class Shell:
                 Printed(self.notes) as printed,
                 redirect_stderr(printed),  # to which a person's own tools print
             ):
-                last = self.renderer.play(events)
+                last = self.renderer.play(events, gives_back=not again)
         except (HistoryError, FactError) as error:  # nothing is said that cannot be kept
             self.notes.error(str(error))
             last = Failed("storage", str(error), "", text, TurnTrace(failure="storage"))

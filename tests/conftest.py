@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -57,3 +58,18 @@ def sealed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_
         monkeypatch.setenv("MINI_AGENT_ENV_FILE", os.devnull)
     monkeypatch.setenv("MINI_AGENT_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PYTHONPATH", str(TESTS / "children"))
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A little clone of a course, to be copied and not changed."""
+    import little_course
+
+    return little_course.make_clone(tmp_path_factory.mktemp("course"))
+
+
+@pytest.fixture
+def clone(template: Path, tmp_path: Path) -> Path:
+    """A little clone of one's own, all committed."""
+    shutil.copytree(template, tmp_path / "clone", symlinks=True)
+    return tmp_path / "clone"

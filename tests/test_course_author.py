@@ -17,18 +17,6 @@ from lessons.product import differences
 from lessons.series import build
 
 
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return little.make_clone(tmp_path_factory.mktemp("course"))
-
-
-@pytest.fixture
-def clone(template: Path, tmp_path: Path) -> Path:
-    """A little clone of one's own, all committed."""
-    shutil.copytree(template, tmp_path / "clone", symlinks=True)
-    return tmp_path / "clone"
-
-
 def lessons(clone: Path, *words: str, ok: bool = True) -> str:
     """Run `python -m lessons ...` in the clone; return what it said."""
     done = little.run(clone, sys.executable, "-m", "lessons", *words)

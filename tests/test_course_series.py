@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,19 +20,6 @@ from lessons.patches import changed_lines, diff_between
 from lessons.product import blob_id, differences
 from lessons.prove_series import odd_files, prove_series
 from lessons.series import behaviors, build, read_manifest, verify
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A little clone."""
-    return little.make_clone(tmp_path_factory.mktemp("course"))
-
-
-@pytest.fixture
-def clone(template: Path, tmp_path: Path) -> Path:
-    """A little clone of one's own."""
-    shutil.copytree(template, tmp_path / "clone", symlinks=True)
-    return tmp_path / "clone"
 
 
 def course_of(clone: Path) -> Course:

@@ -295,11 +295,6 @@ PROOFS: list[tuple[str, str, str, str, str, str]] = [
 ]
 
 
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return little.make_clone(tmp_path_factory.mktemp("course"))
-
-
 @pytest.mark.parametrize("number", ["00", "01", "02"])
 def test_a_good_lesson_has_no_problems(template: Path, number: str) -> None:
     """The little course itself proves."""

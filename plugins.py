@@ -12,7 +12,7 @@ import traceback
 from pathlib import Path
 from types import ModuleType
 
-from redaction import hide_secrets
+from redaction import hide_secrets, said_by
 
 _numbers = itertools.count(1)
 
@@ -52,11 +52,7 @@ def describe(error: BaseException) -> str:
     if isinstance(error, SystemExit):
         return "it tried to end the program"
     # The text of a SyntaxError repeats the line, which the caller names.
-    try:
-        text = str(error.msg if isinstance(error, SyntaxError) else error)
-    except Exception:  # noqa: BLE001 - an exception whose __str__ fails still has a type to name
-        text = ""
-    text = hide_secrets(text)
+    text = hide_secrets(str(error.msg)) if isinstance(error, SyntaxError) else said_by(error)
     return " ".join(f"{type(error).__name__}: {text}".split())[:300].rstrip(".: ")
 
 

@@ -56,6 +56,14 @@ def hide_secrets(text: str) -> str:
     return _KEY.sub("[key]", text)
 
 
+def said_by(error: BaseException) -> str:
+    """What an exception says, without keys; "" when not even that can be had (a failing `__str__`)."""
+    try:
+        return hide_secrets(str(error))
+    except Exception:  # noqa: BLE001 - the exception is anybody's
+        return ""
+
+
 def redact(text: str, secrets: Iterable[str] = ()) -> str:
     """Hide the secrets, all that looks like a key, and the user name and password in a URL.
 

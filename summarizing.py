@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from cutting import fitting_length, shares_of
 from log import Log
-from redaction import hide_secrets
+from redaction import said_by
 from tokens import TokenCounter
 from turns import Entry, Message, Turn, clean_text, copy_message
 from view import Limits, Span, View, marker
@@ -249,12 +249,8 @@ def summarize(
 
 
 def _one_line_error(error: BaseException) -> str:
-    try:
-        said = str(error)
-    except Exception:  # noqa: BLE001 - an exception whose __str__ fails still has a type to name
-        said = ""
     kind = "" if getattr(error, "is_sentence", False) else f"{type(error).__name__}: "
-    text = " ".join(hide_secrets(f"{kind}{said}").split())
+    text = " ".join(f"{kind}{said_by(error)}".split())
     return clean_text(text[:200]).rstrip(": ")
 
 
